@@ -74,7 +74,7 @@ def main() -> None:
         rules = support_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
         began = perf_counter()
         query = LeafQuery(selected(H, b, L), cost, 1e-4)
-        result = enumerate_leaf(H, b, L, query, rules, 5_000)
+        result = enumerate_leaf(H, b[None], L, query, rules, 5_000)
         seconds, supports = perf_counter() - began, comb(size, L)
         tried = "" if result is None else f"{result.work / supports:.2g}"
         cells = (name, degree, size, L, f"{supports:.2g}", tried, f"{seconds:.2g}")

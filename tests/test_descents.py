@@ -11,7 +11,6 @@ from support import (
     Aim,
     Basis,
     Boxes,
-    Descent,
     Problem,
     Structure,
     Subproblem,
@@ -52,7 +51,7 @@ def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("box", [None, 0.8, 3.0])
 def test_descents_reach_what_coordinate_descent_reaches(device: str, box: float | None) -> None:
-    from support import DeviceDescents
+    from support import Descent, DeviceDescents
 
     problem = correlated(60, 5, box, lam=20.0)
     core = Subproblem.of(problem)

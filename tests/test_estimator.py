@@ -424,7 +424,7 @@ def test_interrupt_keeps_the_best_model():
 
 
 def test_interrupt_of_the_start_ends_the_search(monkeypatch):
-    monkeypatch.setattr("polysharp.engines.started_search.make_engine", lambda name: Interrupted())
+    monkeypatch.setattr("polysharp.engines.base.make_engine", lambda name: Interrupted())
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
         fitted = model(engine=Started(), gamma=10.0).fit(X, y)

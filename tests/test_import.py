@@ -41,9 +41,9 @@ def test_a_first_fit_with_few_supports_compiles_local_search_and_nothing_else():
         "X = np.random.default_rng(0).standard_normal((60, 5))\n"
         "polysharp.SparsePolynomialRegressor(degree=2, max_terms=3).fit(X, X[:, 0] * X[:, 1])\n"
         "from polysharp.engines.local_search.swap_kernel import fill_and_swap, tabu_walk\n"
-        "from polysharp.engines.tree import leaf_kernel, relaxation_pricing\n"
+        "from polysharp.engines.tree import leaf_kernel, relaxation_sweeps\n"
         "print(len(fill_and_swap.signatures), len(tabu_walk.signatures),\n"
-        "      len(leaf_kernel.search.signatures), len(relaxation_pricing.dual_value.signatures))\n"
+        "      len(leaf_kernel.search.signatures), len(relaxation_sweeps._sweep.signatures))\n"
         "polysharp.SparsePolynomialRegressor(degree=2, max_terms=4).fit(X, X[:, 0] * X[:, 1])\n"
         "print(len(leaf_kernel.search.signatures))"
     )

@@ -57,7 +57,7 @@ def enumerated(
     expired: Callable[[], bool] = lambda: False,
 ) -> LeafResult | None:
     """Try all choices, side by side if they are few."""
-    return enumerate_leaf(H, b, budget, task, rules, most, expired)
+    return enumerate_leaf(H, b[None], budget, task, rules, most, expired)
 
 
 either_way = pytest.mark.parametrize("enumerate_leaf", [enumerated, compiled])

@@ -29,7 +29,7 @@ from polysharp.cli.tables import check_outputs, every_core, write_table
 from polysharp.data.cluster import cluster
 from polysharp.data.files import scan
 from polysharp.data.rows import evenly_spaced
-from polysharp.engines.interrupts import DeferredInterrupt
+from polysharp.engines import DeferredInterrupt
 from polysharp.errors import InputError
 from polysharp.estimators.model import covers, formulas_of, settings_of
 from polysharp.estimators.model_file.model_file import save_model

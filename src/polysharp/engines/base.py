@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Counters, Scope, Solution, Stop, certify
+from polysharp.engines import make_engine
 from polysharp.errors import InputError, TooLargeError, load_optional
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, relative_gap
@@ -28,6 +30,7 @@ Listener = Callable[[Event], None]
 
 
 GAP_TOL = 1e-4
+START_SHARE = 0.25  # of the time, that a local search before the engine may take
 
 
 class Run:
@@ -203,3 +206,32 @@ class Engine(ABC):
             facts = {"stop": stop, "scope": scope, **run.facts}
             best, bound = run.best.support, run.bound
             return certify(problem, best, bound, engine=self.name, proof=run.proof, **facts)
+
+
+def search(
+    engine: Engine, problem: Problem, time: TimeBudget, start: Indices | None = None, **options: Any
+) -> Solution:
+    """Solve with the engine, from a local-search start if the engine has none of its own.
+
+    A good incumbent is what lets a proof cut branches away; finding one takes a small part of the
+    time, so it gets at most a quarter of it.  ``start`` is an allowed support to begin with;
+    ``options`` are those of ``Engine.solve``.
+    """
+    time = time.share(1.0)
+    engine.check(problem)  # which may compile, off the clock
+    time = time.restarted()
+    first = None
+    if engine.needs_start:
+        finder = make_engine("local-search")
+        first = finder.solve(problem, start=start, time=time.share(START_SHARE), **options)
+        if first.stop is Stop.INTERRUPTED:
+            return first
+        start = np.array(first.support, dtype=np.intp)
+    started = time.spent()
+    try:
+        solution = engine.solve(problem, start=start, time=time, **options)
+    except KeyboardInterrupt:  # before the engine had a model of its own
+        if first is None:
+            raise
+        return replace(first, stop=Stop.INTERRUPTED)
+    return replace(solution, times={"start": started, "search": solution.seconds})

@@ -19,7 +19,7 @@ import numpy as np
 
 from polysharp.certificate.solution import Solution, Status, Stop, certify
 from polysharp.data.rows import Rows
-from polysharp.engines.started_search import START_SHARE, search
+from polysharp.engines.base import START_SHARE, search
 from polysharp.errors import InfeasibleError
 from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.moments.gram import MAX_DENSE

@@ -318,10 +318,20 @@ def support_bound(system: Quadratic, w: Array) -> float:
     return priced_bound(system, w, np.ones(len(w), dtype=bool), 0)[0]
 
 
-def member_bounds(system: Quadratic, sets: Indices, W: Array, rho: Array) -> Array:
-    """Return bounds on the costs of many supports, one row each, at coefficients of their own.
+def member_bounds(
+    system: Quadratic,
+    sets: Indices,
+    W: Array,
+    rho: Array,
+    there: Any = True,
+    fixed_in: Any = None,
+    budget: int = 0,
+) -> Array:
+    """Return the dual values of many sets of monomials, one row each, at coefficients of their own.
 
-    rho has q - Q w of the members.
+    rho has q - Q w of the members.  Entries that are not ``there`` only fill up the rows; W is zero
+    in them.  If some monomials are ``fixed_in``, at most ``budget`` of the others join them; else
+    all of a set are in.
     """
     sizes, yy = system.sizes[sets], system.yy
     reach = system.response + (sizes * np.abs(W)).sum(axis=1)
@@ -329,8 +339,11 @@ def member_bounds(system: Quadratic, sets: Indices, W: Array, rho: Array) -> Arr
     qw, wrho = (system.q[sets] * W).sum(axis=1), (W * rho).sum(axis=1)
     ya, aa = safe_sums(yy, qw, wrho, system.response, reach, delta)
     boxes = system.ridge[sets], system.low[sets], system.high[sets]
-    Z = price(rho, sizes * delta[:, None], *boxes).sum(axis=1)
-    values = tangent_value(ya, aa, total(Z, W.shape[1]))
+    Z = np.where(there, price(rho, sizes * delta[:, None], *boxes), 0.0)
+    if fixed_in is not None and budget < Z.shape[1]:
+        free, left = np.where(fixed_in[sets], 0.0, Z), Z.shape[1] - budget
+        Z = np.hstack([Z - free, np.partition(free, left - 1, axis=1)[:, left:]])
+    values = tangent_value(ya, aa, total(Z.sum(axis=1), Z.shape[1]))
     return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
 
 

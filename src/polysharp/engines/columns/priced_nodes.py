@@ -23,9 +23,16 @@ import numpy as np
 from polysharp.certificate.proof import Proof
 from polysharp.engines.columns.dual_point import Bounded, DualPoint, Survivors
 from polysharp.engines.columns.priced_run import PricedRun
-from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
-from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
-from polysharp.engines.tree.relaxation_pricing import kernel
+from polysharp.engines.tree.relaxation import (
+    PRUNED,
+    SOLVED,
+    Aim,
+    Relaxed,
+    fresh_warm,
+    shares,
+    solve_relaxation,
+)
+from polysharp.engines.tree.relaxation_sweeps import kernel
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.panels import Keep
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.engines import DeferredInterrupt
 from polysharp.engines.base import Run
 from polysharp.engines.cutting_planes.master import TOLERANCE, Cut, Dialogue, Master
-from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import load_optional
 from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array

@@ -2,19 +2,16 @@
 
 loop             the open nodes, least bound first
 branching        how a node over listed monomials is made, divided and written into the proof
-listed_node      a node: its fixed monomials, its bound and evidence; where its bounders start
-chains           what a node is branched on
-scheduler        decides the next step at a node, with strengthening_policy
-bounder          the interface of what raises bounds, and the cost model:
-    relaxation_bounder  coordinate descent (relaxation), or a device (descents); the compiled part
-                        is in relaxation_pricing, _sweeps and _kernel, of several responses in _rows
-    shifts              best diagonals, pairwise shifts
-    leaf_bounder        all supports of a node one by one (leaf_enumeration, leaf_kernel)
-    input_sets          all sets of inputs that fill the budget k (input_set_kernel)
-search_state     settings, and what all parts of a search share
+search_state     what all parts of a search share: settings, nodes, starting points, supports found
+scheduler        decides the next step at a node, by what steps take (cost_model)
+bounder          the interface of what raises bounds, and coordinate descent on the relaxation:
+    relaxation      the solver; compiled sweeps in relaxation_sweeps, of several responses in _rows
+    descents        relaxations on a device
+    shifts          best diagonals, pairwise shifts
+    leaf_bounder    all supports of a node one by one (leaf_enumeration, leaf_kernel)
+    input_sets      all sets of inputs that fill the budget k
 rounding         incumbents
 near_optimal     every support within a factor of the best one
-support_store    takes the supports that are found
 """
 
 from __future__ import annotations
@@ -25,12 +22,11 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.tree import input_set_kernel, relaxation_pricing
+from polysharp.engines.tree import input_sets, relaxation_sweeps
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.leaf_enumeration import compile_for, count_tests
 from polysharp.engines.tree.loop import BranchAndBound
-from polysharp.engines.tree.search_state import SearchState, Settings
-from polysharp.engines.tree.support_store import SupportSink
+from polysharp.engines.tree.search_state import SearchState, Settings, SupportSink
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
@@ -55,9 +51,9 @@ class Tree(Settings, Engine):
         # few that they are enumerated, else relaxations.  The other waits until it is needed.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or count_tests(problem.size, terms) > FEW_TESTS:
-            relaxation_pricing.kernel.compile()
+            relaxation_sweeps.kernel.compile()
             if problem.structure.inputs_bind and problem.n_responses == 1:
-                input_set_kernel.kernel.compile()
+                input_sets.kernel.compile()
         else:
             compile_for(problem.structure, problem.size, problem.n_responses)
 

@@ -24,18 +24,18 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof
 from polysharp.checker.evidence import Diagonal
-from polysharp.engines.tree.chains import input_chain, inputs_decide, term_chain
-from polysharp.engines.tree.listed_node import ListedNode, StartingPoint
 from polysharp.engines.tree.loop import NodeKind
 from polysharp.engines.tree.relaxation import fresh_warm
 from polysharp.engines.tree.rounding import Rounding
 from polysharp.engines.tree.scheduler import Scheduler
-from polysharp.engines.tree.search_state import SearchState
-from polysharp.problem.propagation import IN, OUT
+from polysharp.engines.tree.search_state import ListedNode, SearchState, StartingPoint
+from polysharp.engines.tree.shifts import drop_chain
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 
 MOST_ROUNDED = 8  # of the nodes that are divided at a time
+LONG = 6  # terms that one branching decides if a device bounds many nodes at a time
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class ListedKind(NodeKind[ListedNode]):
     scheduler: Scheduler = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rounding = Rounding(self.state.run, self.state.settings.walks)
+        self.rounding = Rounding(self.state.run)
         self.scheduler = Scheduler(self.state, self.pool)
 
     def root(self) -> ListedNode:
@@ -73,10 +73,16 @@ class ListedKind(NodeKind[ListedNode]):
         # Beyond the size for best diagonals nothing else would close it.
         if scheduler.diagonal.able and state.starts[root.number].diagonal is None:
             root = root if root.closed else scheduler.enumerate_outright(root)
-        return self._taken(root)
+        state.sink.drain()
+        return root
 
     def divide(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
         """Strengthen nodes if that pays; branch on the others and bound all children."""
+        for part in self._parts(nodes):
+            self.state.sink.drain()  # the supports that were found on the way to it
+            yield part
+
+    def _parts(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
         state, scheduler = self.state, self.scheduler
         if self.taken >= state.settings.explore_after and not self.explored:
             self.explored = True
@@ -84,27 +90,27 @@ class ListedKind(NodeKind[ListedNode]):
         ready = scheduler.each(self._ready, nodes)
         for node in ready:
             scheduler.resume(node)
-        yield from (self._taken(node) for node in ready if node.closed)
+        yield from (node for node in ready if node.closed)
         left = [node for node in ready if not node.closed]
         self.taken += len(left)
         stronger = {node.number: node for node in scheduler.strengthen(left)}
         for node in (stronger.get(node.number, node) for node in left[:MOST_ROUNDED]):
             if not node.closed:
                 self.rounding.round(node, state.starts[node.number])
-        yield from map(self._taken, stronger.values())
+        yield from stronger.values()
         families = list[tuple[ListedNode, list[ListedNode]]]()
         for node in left:
             if node.number not in stronger:
                 parts = self._by_input_sets(node)
-                yield from map(self._taken, parts)
+                yield from parts
                 if not parts:
                     families.append((node, self._children(node)))
         began = perf_counter()
-        every = [child for _, children in families for child in children]
-        bounded = iter(scheduler.bound(every))
+        every = scheduler.bound([child for _, children in families for child in children])
+        bounded = iter(every)
         families = [(node, [next(bounded) for _ in own]) for node, own in families]
         scheduler.note_branching(families, perf_counter() - began)
-        yield from (self._taken(child) for _, children in families for child in children)
+        yield from every
 
     def close(self, node: ListedNode) -> None:
         """Write a closed node into the proof."""
@@ -122,11 +128,6 @@ class ListedKind(NodeKind[ListedNode]):
             self.state.write(node, "dual")
         writer = self.state.writer
         return writer.proof(self.state.run.bound) if writer.nodes else None
-
-    def _taken(self, node: ListedNode) -> ListedNode:
-        """Take the supports that were found on the way to a node."""
-        self.state.sink.drain()
-        return node
 
     def _ready(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be branched on, or closed by now."""
@@ -213,3 +214,64 @@ class ListedKind(NodeKind[ListedNode]):
                     state.writer.listed(Diagonal(stronger.index, stronger.d))
         own.warm = fresh_warm(node.core.systems, start.warm.w[:, alive], start.warm.nu)
         return self.scheduler.bound([node])[0]
+
+
+def inputs_decide(node: ListedNode, start: StartingPoint) -> bool:
+    """Whether the strongest monomials of the relaxation together use too many inputs.
+
+    If they do not, the input budget is met by itself, and monomials decide the node.
+    """
+    structure = node.core.structure
+    undecided = node.inputs == FREE
+    if not structure.inputs_bind or not undecided.any():
+        return False
+    share = start.shares(node)
+    strongest = np.argsort(-share, kind="stable")[: structure.max_terms]
+    used = structure.inputs_of(strongest[share[strongest] > 0.0]) | (node.inputs == IN)
+    return int(used.sum()) > structure.max_inputs or not len(node.free)
+
+
+def input_chain(node: ListedNode, start: StartingPoint) -> Indices:
+    """Return the undecided inputs with the largest shares, as many as the budget has room for."""
+    structure = node.core.structure
+    undecided = np.flatnonzero(node.inputs == FREE)
+    weight = start.shares(node) @ structure.uses[:, undecided]
+    room = structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
+    return undecided[np.argsort(-weight, kind="stable")[:room]]
+
+
+def term_chain(node: ListedNode, start: StartingPoint, scheduler: Scheduler) -> Indices:
+    """Return the incumbent's terms if it lies in the node, else those with the largest shares.
+
+    If the best diagonal is known, return the terms that the relaxation could least do without, as
+    many as it takes until leaf enumeration closes the last child.
+    """
+    state, free, share = scheduler.state, node.free, start.shares(node)
+    if start.diagonal is not None:
+        longest = min(node.budget, state.settings.longest_chain)
+        pays = scheduler.leaves_pay
+        enough = (k for k in range(1, longest) if pays(len(free) - k, node.budget - k))
+        K = None
+        if start.pairs is not None:
+            K = start.pairs.matrix(node.listed_free, True, node.budget)
+        chain = drop_chain(node, start.diagonal, K, next(enough, longest))
+        if chain is not None:
+            return chain
+    best = state.run.best.support
+    wide = max(2 * max(1, state.run.threads), LONG if scheduler.device else 0)
+    length = min(node.budget, wide)
+    mine = np.flatnonzero(np.isin(node.core.index, best, assume_unique=True))
+    if _holds(node, mine, len(best)):
+        free = np.intersect1d(free, mine)
+        length = len(free)
+    return free[np.argsort(-share[free], kind="stable")[:length]]
+
+
+def _holds(node: ListedNode, terms: Indices, count: int) -> bool:
+    """Whether ``count`` terms are one of the node's supports, with a term left to decide."""
+    return (
+        len(terms) == count
+        and bool(np.all(node.terms[terms] != OUT))
+        and len(node.fixed_in) < count
+        and bool(np.isin(node.fixed_in, terms).all())
+    )

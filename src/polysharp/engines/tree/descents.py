@@ -22,16 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
-from polysharp.engines.tree.relaxation import Descent, Warm
-from polysharp.engines.tree.relaxation_bounder import (
+from polysharp.engines.tree.bounder import (
     EXPLORATIONS,
     Relaxation,
     explored_budget,
-    squares,
 )
+from polysharp.engines.tree.relaxation import Warm
 from polysharp.engines.tree.relaxation_sweeps import scaled_cost
-from polysharp.engines.tree.search_state import SearchState
+from polysharp.engines.tree.search_state import Evidence, ListedNode, PricedPoint, SearchState
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.bounds import priced_bound
 from polysharp.problem.problem import Problem
@@ -44,6 +42,15 @@ NARROW, WIDE = 1.0, 40.0
 LOOK_EVERY = 20  # steps between two looks at the bounds
 MEMORY = 4e8  # numbers in one batch: nodes times monomials
 MANY = 32  # nodes; the time of fewer says nothing of many
+
+
+class Descent(NamedTuple):
+    """A node to relax: states of all monomials, and where to start."""
+
+    terms: States
+    budget: int
+    w: Array
+    threshold: float
 
 
 class DeviceDescents:
@@ -230,7 +237,7 @@ class DeviceRelaxation(Relaxation):
         for node, own in zip(large, found, strict=True):
             done[node.number] = self._bounded(node, threshold, *own)
         if len(large) >= MANY:
-            self.rate.note(squares(large), perf_counter() - began)
+            self.rate.note(sum(len(node.free) ** 2 for node in large), perf_counter() - began)
         return [done[node.number] for node in nodes]
 
     def again(self, before: ListedNode, after: ListedNode) -> bool:

@@ -16,22 +16,22 @@ become nodes of their own, each with a few dozen monomials.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, islice
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
+from numba import f8, i8, void
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from polysharp.checker.evidence import Vector
+from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree.bounder import Bounder
-from polysharp.engines.tree.input_set_kernel import bound_sets
-from polysharp.engines.tree.listed_node import Evidence, ListedNode, StartingPoint
 from polysharp.engines.tree.relaxation import fresh_warm
-from polysharp.engines.tree.relaxation_pricing import Part
-from polysharp.problem.bounds import Quadratic, priced_bound
+from polysharp.engines.tree.search_state import Evidence, ListedNode, StartingPoint
+from polysharp.problem.bounds import member_bounds
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
@@ -39,12 +39,15 @@ MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
 WORK_RATE = 2e9  # multiply-adds a second
 MOST_SETS = 100_000
 MOST_BITS = 62  # undecided inputs, which a mask has bits for
-AT_ONCE = 4096  # sets between two looks at the clock
+AT_ONCE = 1024  # sets between two looks at the clock
 MOST_LEFT = 2_000  # sets kept; more, and the bound was of no use
 
 
-@dataclass(frozen=True, eq=False)
-class InputSet:
+kernel = Compiler(__file__, later=True)
+VEC, MAT = f8[::1], f8[:, ::1]
+
+
+class InputSet(NamedTuple):
     """A set of undecided inputs, the monomials alive with it, and their bound."""
 
     inputs: Indices
@@ -53,8 +56,7 @@ class InputSet:
     bound: float
 
 
-@dataclass(frozen=True, eq=False)
-class Sifted:
+class Sifted(NamedTuple):
     """The sets that may hold a better model, and the least bound of all others."""
 
     left: list[InputSet]
@@ -105,30 +107,27 @@ class SetsBelow:
 
     def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
         """Bound every set; None where too many are left or the time has run out."""
-        every, left, closed = np.arange(self.core.size), list[InputSet](), np.inf
-        system = self.core.without_curvature(every)
-        part = Part(np.where(self.fixed_in, 1.0, 0.0), self.budget, system.boxed)
+        left, closed = list[InputSet](), np.inf
+        system = self.core.without_curvature(np.arange(self.core.size))
         sets = combinations(range(len(self.undecided)), self.room)
         while some := list(islice(sets, AT_ONCE)):
             if expired():
                 return None
             places = np.array(some, dtype=np.int64).reshape(len(some), self.room)
-            bounds = np.empty(len(places))
-            bound_sets(system, part, self.masks, (1 << places).sum(axis=1), bounds)
+            masks = (1 << places).sum(axis=1)[:, None]
+            members, there = _members((self.masks >= 0) & (self.masks & ~masks == 0))
+            W, rho = np.zeros(members.shape), np.zeros(members.shape)
+            sizes = there.sum(axis=1)
+            _ridge_fits(system.Q, system.ridge, system.q, members, sizes, W, rho)
+            bounds = member_bounds(system, members, W, rho, there, self.fixed_in, self.budget)
             closed = min(closed, float(bounds[bounds >= threshold].min(initial=np.inf)))
-            left += [self._left(own) for own in places[~(bounds >= threshold)]]
+            for s in np.flatnonzero(~(bounds >= threshold)):
+                own = there[s]
+                terms, w = members[s, own], W[s, own]
+                left.append(InputSet(self.undecided[places[s]], terms, w, float(bounds[s])))
             if len(left) > MOST_LEFT:
                 return None
         return Sifted(left, closed)
-
-    def _left(self, places: Indices) -> InputSet:
-        """Return a set with its coefficients and its bound."""
-        inside = (self.masks >= 0) & (self.masks & ~int((1 << places).sum()) == 0)
-        terms = np.flatnonzero(inside)
-        system = self.core.without_curvature(terms)
-        w = _ridge_fit(system)
-        bound, _ = priced_bound(system, w, self.fixed_in[terms], self.budget)
-        return InputSet(self.undecided[places], terms, w, bound)
 
 
 class InputSets(Bounder):
@@ -182,10 +181,51 @@ class InputSets(Bounder):
         return child.bounded(left.bound, Evidence(Vector(core.index, left.w)))
 
 
-def _ridge_fit(system: Quadratic) -> Array:
-    """Return the ridge regression on all monomials; zeros if that fails, as any w will do."""
-    if not len(system.q):  # inputs whose only monomials need another input: the response alone
-        return np.zeros(0)
-    H = system.Q + np.diag(system.ridge)
-    _, w, failed = dposv(H, system.q, lower=1, overwrite_a=1)
-    return np.zeros(len(w)) if failed else np.asarray(w)
+@kernel(f8(VEC, VEC, i8), contracting=True)
+def _dot(u, v, count):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(count):
+        total += u[k] * v[k]
+    return total
+
+
+def _members(inside: NDArray[np.bool_]) -> tuple[Indices, NDArray[np.bool_]]:
+    """Return the members of sets, a row each, filled up to the largest, and which are real."""
+    terms = np.nonzero(inside)[1]
+    sizes = inside.sum(axis=1)
+    there = np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+    members = np.zeros(there.shape, dtype=np.intp)
+    members[there] = terms
+    return members, there
+
+
+@kernel(void(MAT, VEC, VEC, i8[:, ::1], i8[::1], MAT, MAT), entry=True)
+def _ridge_fits(Q, ridge, q, members, sizes, W, rho):  # type: ignore[no-untyped-def]
+    """Write the ridge regression on each set into W, and rho = q - Q w; zeros if that fails.
+
+    A matrix has Q above its diagonal and becomes its Cholesky factor below.
+    """
+    A = np.empty((members.shape[1], members.shape[1]))
+    for s in range(len(sizes)):
+        size, J, w = sizes[s], members[s], W[s]
+        for i in range(size):
+            for j in range(i + 1, size):
+                A[i, j] = Q[J[i], J[j]]
+        failed = False
+        for i in range(size):
+            for j in range(i):
+                A[i, j] = (A[j, i] - _dot(A[i], A[j], j)) / A[j, j]
+            pivot = Q[J[i], J[i]] + ridge[J[i]] - _dot(A[i], A[i], i)
+            failed = failed or not pivot > 0.0
+            A[i, i] = np.sqrt(pivot) if pivot > 0.0 else 1.0
+            w[i] = (q[J[i]] - _dot(A[i], w, i)) / A[i, i]
+        for i in range(size - 1, -1, -1):
+            for k in range(i + 1, size):
+                w[i] -= A[k, i] * w[k]
+            w[i] /= A[i, i]
+        for i in range(size):
+            w[i] = 0.0 if failed else w[i]
+        for i in range(size):
+            rho[s, i] = q[J[i]]
+            for k in range(size):
+                rho[s, i] -= Q[J[i], J[k]] * w[k]

@@ -12,21 +12,20 @@ from math import comb
 
 import numpy as np
 
-from polysharp.engines.tree.bounder import Bounder, Rate
+from polysharp.engines.tree.bounder import Bounder
+from polysharp.engines.tree.cost_model import Rate
 from polysharp.engines.tree.leaf_enumeration import (
     LeafQuery,
     LeafResult,
-    SupportRules,
     count_tests,
     enumerate_leaf,
     rounding_slack,
     slack_of_all,
     support_rules,
 )
-from polysharp.engines.tree.listed_node import Evidence, ListedNode
-from polysharp.engines.tree.search_state import SearchState
+from polysharp.engines.tree.search_state import Evidence, ListedNode, SearchState
 from polysharp.problem.subproblem import Subproblem
-from polysharp.typing import Array, Indices
+from polysharp.typing import Indices
 
 MOST_BOXED, BLOCK = 50_000, 4096  # supports below one node that are fitted within boxes; at a time
 PAIR_TEST = 0.3e-9  # seconds
@@ -53,7 +52,7 @@ class LeafEnumeration(Bounder):
         problem = state.run.problem
         largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
         self.level = problem.lam / largest
-        self.rate, self.always = Rate(PAIR_TEST), state.settings.leaf_seconds
+        self.rate, self.always = Rate(PAIR_TEST), 0.0
         self.tried = dict[int, float]()  # share of the supports that is tried, by terms left
         if problem.n_responses > 1:  # none is passed over
             self.rate, self.always = Rate(ROW_TEST * (problem.n_responses + 2.0)), ROWS_ALWAYS
@@ -158,7 +157,7 @@ class LeafEnumeration(Bounder):
             return node  # rounding may hide any gain
         rules = support_rules(core.structure, node.terms, node.inputs, free)
         query, most = self._query(node, cost, slack, budget)
-        result = self._searched(H, b, budget, query, rules, most)
+        result = enumerate_leaf(H, b, budget, query, rules, most, self.state.expired)
         chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
         supports = [np.sort(np.append(fixed, some)) for some in chosen]
         if not (rules.plain or all(map(core.structure.allows, supports))):
@@ -199,15 +198,6 @@ class LeafEnumeration(Bounder):
             work=seconds / self.rate.seconds,
         )
         return query, MOST_BOXED if boxed and not sink.wants_all else sink.most_listed
-
-    def _searched(
-        self, H: Array, b: Array, budget: int, query: LeafQuery, rules: SupportRules, most: int
-    ) -> LeafResult | None:
-        if len(b) > 1:
-            from polysharp.engines.tree.leaf_rows import enumerate_rows
-
-            return enumerate_rows(H, b, budget, query, most, self.state.expired)
-        return enumerate_leaf(H, b[0], budget, query, rules, most, self.state.expired)
 
 
 def _within_boxes(

@@ -11,6 +11,9 @@ from below, gains of k terms change by at most
 
     slack = eps (B + B^2 / 2) + (k + 12) u  times |y|^2,     B^2 = k / mu.
 
+Several responses with one support have a row of b each: the gain of a monomial is
+1/2 sum_t b_tj^2 / H_jj, no choice is passed over, and the slack has the sum of their squares.
+
 So supports that come within twice that of the threshold are listed, and the caller bounds these one
 by one.  What all later monomials gain together is wrong by more: a factorisation of m
 columns, and SORTED - 2 changes of it (``leaf_kernel``), each on both sides of H.
@@ -28,14 +31,18 @@ from time import thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import f8, i8, void
 from numpy.typing import NDArray
 
+from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree.leaf_kernel import BLOCK, CUT_FROM, NAMES, ROWS, SORTED, search
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
 from polysharp.typing import Array, Indices
 
+kernel = Compiler(__file__, later=True)  # of several responses
+STACK = f8[:, :, ::1]
 LONG, LOOK_AROUND = 3e8, 0.1  # pair tests, seconds: a longer search looks around now and then
 AT_ONCE, SHORT = 2_000, 4  # supports, and terms of one, that are tried at once, uncompiled
 
@@ -133,8 +140,10 @@ def enumerate_leaf(
 
     None if more than ``most`` come close, if that would be too much work, or when the time is up.
     """
-    L, root = min(budget, len(b)), np.sqrt(np.diagonal(H))
-    H, b = H / np.multiply.outer(root, root), b / root
+    L, root = min(budget, len(H)), np.sqrt(np.diagonal(H))
+    if len(b) > 1:
+        return _enumerate_rows(H, b, L, task, most, expired)
+    H, b = H / np.multiply.outer(root, root), b[0] / root
     if rules.plain and is_small(len(b), L):
         return _enumerate_small(H, b, L, task, most)
     return enumerate_depth_first(H, b, L, task, rules, most, expired)
@@ -216,9 +225,7 @@ def _timed_search(*task: Any) -> tuple[int, float]:
 def compile_for(structure: Structure, size: int, responses: int) -> None:
     """Compile what enumerates the supports of a problem, or load it: no clock runs yet."""
     if responses > 1:
-        from polysharp.engines.tree import leaf_rows
-
-        leaf_rows.kernel.compile()
+        kernel.compile()
     elif not structure.plain or structure.inputs_bind:
         _compile(plain=False)
     elif not is_small(size, structure.max_terms):
@@ -233,6 +240,26 @@ def _compile(*, plain: bool) -> None:
     query, levels = LeafQuery(*[0.0] * 7), EliminationStack.of(np.eye(1), np.zeros(1), 1, 0)
     need, hits = np.array([np.inf, 0.0, 0.0]), np.empty((1, 1), dtype=np.int64)
     search(levels, 1, 1, query, None if plain else rules, need, hits)
+
+
+def _enumerate_rows(
+    H: Array, b: Array, L: int, task: LeafQuery, most: int, expired: Callable[[], bool]
+) -> LeafResult | None:
+    """Try all choices of L monomials for several responses; forbidden ones are listed as well."""
+    size = len(H)
+    hits = np.zeros((most, L), dtype=np.int64)
+    levels, rests = np.zeros((L, size, size)), np.zeros((L, len(b) + 1, size))
+    levels[0], rests[0] = H, np.vstack([b, np.diagonal(H)])
+    bar = np.array([task.need, task.cost, task.share, task.room])
+    began, work, count, tests = thread_time(), 0.0, 0, count_tests(size, L)
+    for first in range(size - L + 1):  # the clock is looked at in between
+        work += tests * comb(size - first - 1, L - 1) / comb(size, L)
+        if work > task.work or expired():
+            return None
+        count = _enumerate(levels, rests, bar, hits, count, first)
+        if count > most:
+            return None
+    return LeafResult(hits[:count], float(bar[0]), thread_time() - began, tests)
 
 
 def rounding_slack(
@@ -307,3 +334,87 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
     if structure.heredity == "weak" and np.any(terms[parents] == IN):
         return parents[:0]
     return np.asarray(parents[terms[parents] == FREE])
+
+
+@kernel(i8(i8[::1], i8, f8, f8[::1], i8[:, ::1], i8))
+def _list(chosen, last, gain, bar, hits, count):  # type: ignore[no-untyped-def]
+    """List a support that gains enough if there is room; return how many there would be."""
+    if gain <= bar[0]:
+        return count
+    if gain <= bar[1]:  # or it is rounding
+        bar[0] = max(bar[0], gain + bar[2] * (bar[1] - gain) - bar[3])
+    if count < len(hits):
+        hits[count] = chosen
+        hits[count, -1] = last
+    return count + 1
+
+
+@kernel(void(STACK, STACK, i8, i8))
+def _eliminate(levels, rests, depth, j):  # type: ignore[no-untyped-def]
+    """Write H, b and the diagonal of the later monomials once j has joined."""
+    H, b, size = levels[depth], rests[depth], levels.shape[1]
+    responses = len(b) - 1
+    for t in range(responses):
+        share = b[t, j] / b[responses, j]
+        for k in range(j + 1, size):
+            rests[depth + 1, t, k] = b[t, k] - share * H[j, k]
+    for a in range(j + 1, size):
+        share = H[j, a] / b[responses, j]
+        for k in range(a, size):
+            levels[depth + 1, a, k] = H[a, k] - share * H[j, k]
+        rests[depth + 1, responses, a] = levels[depth + 1, a, a]
+
+
+@kernel(void(f8[::1], f8[:, ::1], i8, f8, f8[:, ::1]))
+def _last_gains(h, b, j, gain, work):  # type: ignore[no-untyped-def]
+    """Write what j and each later monomial, the last to join, gain with those that have joined."""
+    gains, left, responses = work[0], work[1], len(b) - 1
+    for k in range(j + 1, len(h)):
+        left[k], gains[k] = b[responses, k] - h[k] * h[k] / b[responses, j], 0.0
+    for t in range(responses):
+        share = b[t, j] / b[responses, j]
+        for k in range(j + 1, len(h)):
+            rest = b[t, k] - share * h[k]
+            gains[k] += rest * rest
+    for k in range(j + 1, len(h)):
+        gains[k] = gain + (0.5 * gains[k] / left[k] if left[k] > 0.0 else np.inf)
+
+
+@kernel(i8(STACK, STACK, f8[::1], i8[:, ::1], i8, i8), entry=True)
+def _enumerate(levels, rests, bar, hits, count, first):  # type: ignore[no-untyped-def]
+    """List the supports whose first monomial is given; return how many are listed by then.
+
+    That is one more than the list has room for at most.  ``bar`` holds the gain needed, which rises
+    with what is found, and cost, share and room; the last row of ``rests`` is the diagonal of H.
+    """
+    L, responses, size = rests.shape[0], rests.shape[1] - 1, rests.shape[2]
+    chosen, gains = np.full(L, first, dtype=np.int64), np.zeros(L + 1)
+    work, depth = np.empty((2, size)), 0
+    while count <= len(hits):
+        j = chosen[depth]
+        if j > (first if depth == 0 else size - L + depth):
+            depth -= 1
+            if depth < 0:
+                break
+            chosen[depth] += 1
+            continue
+        b, squares = rests[depth], 0.0
+        for t in range(responses):
+            squares += b[t, j] * b[t, j]
+        # Where rounding has left no pivot nothing is known: whatever follows is listed.
+        own = b[responses, j]
+        gains[depth + 1] = gains[depth] + (0.5 * squares / own if own > 0.0 else np.inf)
+        if depth < L - 2:
+            _eliminate(levels, rests, depth, j)
+            depth += 1
+            chosen[depth] = j + 1
+            continue
+        if L == 1:
+            count = _list(chosen, j, gains[1], bar, hits, count)
+        else:
+            _last_gains(levels[depth, j], b, j, gains[depth + 1], work)
+            for k in range(j + 1, size):
+                if not work[0, k] <= bar[0] and count <= len(hits):
+                    count = _list(chosen, k, work[0, k], bar, hits, count)
+        chosen[depth] += 1
+    return count

@@ -11,38 +11,58 @@ lower bound (``bounds``), so a node may stop whenever its bound passes the incum
 the relaxation was solved.
 
 For a fixed price nu of the budget the s_j leave a separable penalty (the reverse Huber function,
-an absolute value that turns into ridge_j w^2/2 + nu; where the box ends before it turns, an
-absolute value of slope ridge_j end/2 + nu/end), which coordinate descent handles in closed form; nu
-is steered until sum s_j = L.  Sweeps run on a small working set, and where they creep, as with
-correlated monomials and little ridge, they are extrapolated; passes over all monomials are made
-only to bound and to extend that set.
+an absolute value that turns into ridge_j w^2/2 + nu; if the box ends before it turns, an absolute
+value of slope ridge_j end/2 + nu/end), which coordinate descent handles in closed form; nu is
+steered until sum s_j = L.  Sweeps run on a small working set (``relaxation_sweeps``); passes over
+all monomials are made only to bound and to extend that set:
 
-Several responses with one support have a row of coefficients each (``relaxation_rows``).
+    all monomials    rho, prices ---> bound, working set
+                        ^                   |
+                        |                   v
+    working set      steps of w <--- sweeps, extrapolated; nu steered
+
+Every product that enters rho is counted, with its weight: the rounding of the bound depends on
+that.  If Q = FF' is not formed, the steps d of w enter as F(F'd), which is rounded no more than the
+sum of as many products Q_ij d_j with a Q that was summed over the rows.
+
+Several responses with one support have a row of coefficients each: all arrays have a row for each
+response, and there is one quadratic for each, with the same Q and ridge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from polysharp.engines.tree.relaxation_kernel import STOPPED, solve
-from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, RelaxationState, Scratch
+from polysharp.engines.tree.relaxation_sweeps import (
+    BEST,
+    CUTS,
+    FORMED,
+    RIDGE,
+    SIZES,
+    STATE,
+    SWEEPS,
+    Vectors,
+    ascend,
+    solve_working_set,
+    subtract,
+)
 from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.problem.bounds import Quadratic
-from polysharp.problem.propagation import OUT, States
+from polysharp.problem.bounds import Quadratic, free_price, price, spread
+from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.problem.subproblem import Subproblem
-from polysharp.typing import Array
+from polysharp.typing import Array, Indices
 
-# A compiled relaxation sees neither the clock nor Ctrl-C, and with thousands of monomials and
-# hardly any ridge it may sweep for ten seconds.  It gets so many multiplications per second left,
-# fewer than most machines make, and enough for a bound of small problems when no time is left;
-# those of half a second at a time, with a look around in between.
+SOLVED, PRUNED, UNFINISHED, STOPPED = range(4)  # stopped: no work left, or cancelled
+
+# Compiled sweeps see neither the clock nor Ctrl-C, and with thousands of monomials and hardly any
+# ridge they may run for ten seconds.  They get so many multiplications per second left, fewer than
+# most machines make, and enough for a bound of small problems when no time is left; those of half a
+# second at a time, with a look around in between.
 RATE, LEAST_SECONDS, SLICE_SECONDS = 5e8, 0.2, 0.5
-FORMED = 5e-11  # seconds, about, for each product that Q is made of where it is not formed
-SLOW = 12  # times that sweeps read as many numbers as F has: a fast relaxation is solved by then
+LEAST_NEW = 50  # monomials that may join the working set at a time, beside half of its size
 
 
 @dataclass(eq=False)
@@ -59,14 +79,10 @@ class Warm:
         """Return an independent copy."""
         return Warm(self.w.copy(), self.rho.copy(), self.nu, self.products, self.mass)
 
-
-class Descent(NamedTuple):
-    """A node to relax elsewhere (``descents``): states of all monomials, and where to start."""
-
-    terms: States
-    budget: int
-    w: Array
-    threshold: float
+    def count(self, steps: Array, sizes: Array) -> None:
+        """Count the products that steps of some monomials add to rho."""
+        self.products += float(len(sizes))
+        self.mass += float((np.abs(steps) @ sizes).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -86,12 +102,10 @@ class Aim:
     least_seconds: float = LEAST_SECONDS
     cancelled: Callable[[], bool] = lambda: False
 
-    def slices(self) -> Iterator[float]:
-        """Yield the multiplications that may be made before each look around."""
-        left = max(self.seconds, self.least_seconds)
-        while left >= 0.0 and not self.cancelled():
-            yield self.rate * min(left, SLICE_SECONDS)
-            left = left - SLICE_SECONDS if left > SLICE_SECONDS else -1.0
+    def reached(self, value: float, bound: float) -> bool:
+        """Whether a relaxation of this value is solved well enough by this bound."""
+        far, within = value - bound, self.slack * (self.threshold - bound)
+        return far <= self.tol * value < np.inf or (value < self.threshold and far <= within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,41 +130,138 @@ def solve_relaxation(
 ) -> Relaxed:
     """Solve the relaxation of a node, one quadratic per response; ``warm`` is updated in place.
 
-    ``core`` is what the quadratics are of, where Q may yet have to be formed.
+    ``core`` is what the quadratics are of: it keeps products that were made before.
     """
-    if len(systems) > 1:
-        # Here and not above: this kernel is compiled when it is needed.
-        from polysharp.engines.tree.relaxation_rows import solve_rows
-
-        return solve_rows(systems, state, budget, warm, aim)
-    (system,), (w,), (rho,) = systems, warm.w, warm.rho
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.
-    size = len(system.q)
-    best, Z = Iterate(w.copy(), rho.copy()), np.zeros(size)
-    dropped = np.flatnonzero((state == OUT) & (w != 0.0))
+    node = _Relaxation(systems, state, budget, warm)
+    dropped = np.flatnonzero((state == OUT) & warm.w.any(axis=0))
     if len(dropped):
-        rho += (core or system).times(dropped, w[dropped])
-        warm.products += len(dropped)
-        warm.mass += float(np.abs(w[dropped]) @ system.sizes[dropped])
-        w[dropped] = 0.0
-    part = Part(state.astype(np.float64), budget, system.boxed)
-    point = Iterate(w, rho)
-    goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
-    scratch = Scratch(Z, np.empty((3, size)), np.empty((3, size), dtype=np.int64))
-    code, at = STOPPED, RelaxationState(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
-    fast = SLOW * system.F.size if len(system.F) else np.inf
-    for work in aim.slices():
-        at = at._replace(work=float(min(work, fast)))
-        code, values = solve(system, part, goal, point, best, at, scratch)
-        at = RelaxationState(*values)
-        if code != STOPPED:
+        steps = warm.w[:, dropped]
+        warm.rho += (core or systems[0]).times(dropped, steps)
+        warm.w[:, dropped] = 0.0
+        warm.count(steps, systems[0].sizes[dropped])
+    left = aim.rate * max(aim.seconds, aim.least_seconds)
+    code, value, settled = UNFINISHED, np.inf, False
+    for _ in range(aim.max_passes):
+        node.ascend(warm, aim.threshold)
+        if node.bound >= aim.threshold:
+            code = PRUNED
             break
-        if fast < np.inf and core is not None and FORMED * size * system.F.size < aim.seconds:
-            system = core.read_once_more(slow=True).system  # slow sweeps are better made over Q
-        fast = np.inf
-    warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
-    return Relaxed(int(code), at.bound, at.primal, best.w[None], Z, warm)
+        news = node.choose_work(warm)
+        if (settled and not news) or (len(systems) > 1 and aim.reached(value, node.bound)):
+            code = SOLVED
+            break
+        if left <= 0.0 or aim.cancelled():
+            code = STOPPED
+            break
+        slice_of = min(left, aim.rate * SLICE_SECONDS)
+        settled, value, after = node.solve_working_set(warm, aim, slice_of)
+        left -= slice_of - max(after, 0.0)
+    return Relaxed(code, node.bound, value, node.best.w, node.shared[BEST], warm)
+
+
+class _Relaxation:
+    """The relaxation of one node: its best dual point so far, and its working set."""
+
+    def __init__(
+        self, systems: Sequence[Quadratic], state: States, budget: int, warm: Warm
+    ) -> None:
+        self.system, self.state, self.fixed, self.free = (
+            systems[0],
+            state,
+            state == IN,
+            state == FREE,
+        )
+        each = [(own.q, own.low, own.high) for own in systems]
+        self.q, *boxes = (np.array(rows) for rows in zip(*each, strict=True))
+        self.boxes, self.boxed = Boxes(*boxes), any(own.boxed for own in systems)
+        self.known = np.array([(own.yy, own.response) for own in systems])
+        self.best = Vectors(warm.w.copy(), warm.rho.copy(), self.q, *self.boxes)
+        self.between = self.best._replace(w=np.empty_like(warm.w), rho=np.empty_like(warm.w))
+        self.bound, self.shared = -np.inf, self._shared(slice(None))
+        self.shared[BEST] = 0.0
+        self.kind = (budget, self.system.scalable, self.boxed, not len(self.system.F))
+        self.inside = np.zeros(len(state), dtype=bool)  # the working set
+
+    def _shared(self, among: Indices | slice) -> Array:
+        shared = np.empty((CUTS + 1, len(self.state[among])))
+        for row, values in (
+            (RIDGE, self.system.ridge), (SIZES, self.system.sizes), (STATE, self.state)
+        ):  # fmt: skip
+            shared[row] = values[among]
+        return shared
+
+    def ascend(self, warm: Warm, threshold: float) -> None:
+        """Move the best dual point towards the iterate while that raises its bound."""
+        rounding = spread(self.system.unit, warm.products, 1.0), warm.mass
+        self.bound = ascend(
+            self.best._replace(w=warm.w, rho=warm.rho), self.best, self.between,
+            self.shared, self.known, rounding, self.kind, (threshold, self.bound),
+        )  # fmt: skip
+        # A point between two others is rounded once more, which counts as eight products.
+        warm.products += 8.0
+
+    def choose_work(self, warm: Warm) -> bool:
+        """List the working set; return whether a newcomer is dearer than nu.
+
+        Monomials priced above nu enter, dearest first, so that the set grows by half at most.
+        """
+        ridge = self.system.ridge
+        Z = (
+            price(warm.rho, 0.0, ridge, *self.boxes)
+            if self.boxed
+            else free_price(warm.rho, 0.0, ridge)
+        )
+        Z = Z.sum(axis=0)
+        active = warm.w.any(axis=0)
+        new = np.flatnonzero(~active & self.free & (warm.nu < Z))
+        room = LEAST_NEW + int(np.count_nonzero(active)) // 2
+        if len(new) > room:
+            new = new[Z[new] > np.partition(Z[new], -room)[-room]]
+        before, self.inside = self.inside, active | self.fixed
+        self.inside[new] = True
+        return bool(np.any(self.inside & ~before & (warm.nu * (1.0 + 1e-3) < Z)))
+
+    def solve_working_set(self, warm: Warm, aim: Aim, work: float) -> tuple[bool, float, float]:
+        """Solve the relaxation over the working set; return (settled, value, work left).
+
+        For several responses it is seen from the bound over all monomials whether it is settled.
+        """
+        system, chosen = self.system, np.flatnonzero(self.inside)
+        vectors = (warm.w, warm.rho, self.q, *self.boxes)
+        point = Vectors(*(np.ascontiguousarray(own[:, chosen]) for own in vectors))
+        formed, shared, settled = self.kind[FORMED], self._shared(chosen), False
+        A = system.block(chosen, chosen) if formed else system.F[chosen]
+        if len(self.known) > 1:
+            from polysharp.engines.tree.relaxation_rows import solve_rows  # compiled when needed
+
+            Q, yy = A if formed else A @ A.T, float(self.known[:, 0].sum())
+            value, warm.nu, left = solve_rows(
+                Q, point, shared, self.kind[0], yy, aim.tol, warm.nu, work
+            )
+        else:
+            image = point.rho[0].copy() if formed else -(point.w[0] @ A)
+            trail = np.empty((3 * SWEEPS + 2, max(*A.shape, SWEEPS + 1)))
+            settled, value, warm.nu, left = solve_working_set(
+                A, image, point, shared, self.known, trail, self.kind,
+                (aim.threshold, aim.tol, aim.slack, self.bound, warm.nu, work),
+            )  # fmt: skip
+        self._move(warm, chosen, point.w, A)
+        return settled, value, left
+
+    def _move(self, warm: Warm, chosen: Indices, W: Array, A: Array) -> None:
+        """Move the coefficients of a working set, and rho with them; A is F over it, or Q."""
+        steps = W - warm.w[:, chosen]
+        moved = np.flatnonzero(steps.any(axis=0))
+        steps, chosen, A = np.ascontiguousarray(steps[:, moved]), chosen[moved], A[moved]
+        warm.w[:, chosen] = W[:, moved]
+        if len(self.system.F):
+            warm.rho -= (steps @ A) @ self.system.F.T
+        else:
+            for own, rho in zip(steps, warm.rho, strict=True):
+                subtract(self.system.Q, chosen, own, rho)
+        warm.count(steps, self.system.sizes[chosen])
 
 
 def fresh_warm(systems: Sequence[Quadratic], W: Array, nu: float) -> Warm:

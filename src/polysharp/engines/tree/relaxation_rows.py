@@ -1,149 +1,75 @@
-"""The perspective relaxation of several responses with one support.
+"""The sweeps of a relaxation of several responses with one support over its working set.
 
-As for one response (``relaxation``), with the row of coefficients (w_1j, w_2j, ...) of a
+As for one response (``relaxation_sweeps``), with the row of coefficients (w_1j, w_2j, ...) of a
 monomial in place of one coefficient: the penalty of a monomial depends on the norm of its row, and
-coordinate descent moves a row at a time, along (c_1, c_2, ...) where c_t is what the others leave.
-
-Where that leads out of the boxes, low_t s <= w_t <= high_t s for a share s of the monomial, and
+coordinate descent moves a row at a time, along (c_1, c_2, ...) where c_t is the correlation that
+the other monomials leave.  If that leads out of the boxes, low_t s <= w_t <= high_t s for a share
+s, then
 
     w_t(s) = c_t s / (Q_jj s + ridge)   brought between   low_t s and high_t s
 
 is best for a given s.  The prices sum_t Z_t of c_t - Q_jj w_t(s) fall as s grows, and the best s is
-where they meet nu: 0 where they lie below from the start, 1 where they stay above.
+where they meet nu: 0 if they lie below from the start, 1 if they stay above.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from time import perf_counter
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, shares
-from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
-from polysharp.engines.tree.relaxation_sweeps import scaled_cost, steered
+from polysharp.engines.tree.relaxation import shares
+from polysharp.engines.tree.relaxation_sweeps import (
+    RIDGE,
+    STATE,
+    SWEEPS,
+    Vectors,
+    scaled_cost,
+    steered,
+)
 from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.problem import bounds
-from polysharp.problem.bounds import Quadratic, price
-from polysharp.problem.propagation import FREE, IN, OUT, States
-from polysharp.typing import Array, Indices
+from polysharp.problem.propagation import FREE, IN
+from polysharp.typing import Array
 
-STEERINGS, SWEEPS = 15, 5
+STEERINGS = 15  # of nu, before all monomials are looked at again
 HALVINGS = 40  # of an interval of shares
-LEAST_NEW = 8  # monomials that may join the working set at a time; else half of its size
 
 kernel = Compiler(__file__)
 VEC, MAT = f8[::1], f8[:, ::1]
 
 
 def solve_rows(
-    systems: Sequence[Quadratic], terms: States, budget: int, start: Warm, aim: Aim
-) -> Relaxed:
-    """Solve the relaxation of a node until the threshold is proved or it is solved well enough."""
-    rows = _Rows(systems, terms, budget)
-    W, nu, until = start.w.copy(), start.nu, perf_counter() + aim.seconds
-    W[:, terms == OUT] = 0.0
-    ridge, boxes = systems[0].ridge, rows.boxes
-    best, best_Z, best_W, value = -np.inf, np.zeros(len(ridge)), W, np.inf
-    rho = rows.correlations(W)
-    for _ in range(aim.max_passes):
-        bound, Z, aa = rows.bound(W, rho)
-        if bound > best:
-            best, best_Z, best_W = bound, Z, W
-        prices = price(rho, 0.0, ridge, *boxes).sum(axis=0)
-        if nu <= 0.0:
-            free = prices[terms == FREE]
-            nu = max(float(np.partition(free, -budget)[-budget]), 1e-300)
-        chosen, penalties = _penalties(W, ridge, boxes, terms, nu)
-        t = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
-        value = scaled_cost(rows.yy, float(np.vdot(rows.q, W)), aa, penalties, t)
-        far, gap = value - best, aim.threshold - best
-        solved = far <= aim.tol * value or (value < aim.threshold and far <= aim.slack * gap)
-        if best >= aim.threshold or solved or aim.cancelled() or perf_counter() >= until:
-            break
-        work = _working_set(W, prices, terms, nu)
-        W, nu = rows.inner(work, Warm(W, rho, nu), aim.tol)
-        rho = rows.correlations(W)
-    code = PRUNED if best >= aim.threshold else SOLVED
-    return Relaxed(code, best, value, best_W, best_Z, Warm(W, rho, nu))
-
-
-class _Rows:
-    """The quadratics of the responses at one node, which share Q and ridge."""
-
-    def __init__(self, systems: Sequence[Quadratic], terms: States, budget: int) -> None:
-        self.systems, self.terms, self.budget = systems, terms, budget
-        self.ridge = systems[0].ridge
-        self.q = np.array([own.q for own in systems])
-        self.yy = sum(own.yy for own in systems)
-        self.boxes = Boxes(
-            np.array([own.low for own in systems]), np.array([own.high for own in systems])
-        )
-
-    def correlations(self, W: Array) -> Array:
-        """Return rho = q - W Q."""
-        A = np.flatnonzero(W.any(axis=0))
-        return np.asarray(self.q - self.systems[0].times(A, W[:, A]))
-
-    def bound(self, W: Array, rho: Array) -> tuple[float, Array, float]:
-        """Return the bound that W proves, the prices it counts, and aa."""
-        A = np.flatnonzero(W.any(axis=0))
-        ya, aa, Z = bounds.joint_values(
-            bounds.dual_values(own, own_rho, A, w[A])
-            for own, own_rho, w in zip(self.systems, rho, W, strict=True)
-        )
-        fixed = Z[self.terms == IN]
-        spent = bounds.top_sum(fixed, len(fixed))
-        spent += bounds.top_sum(Z[self.terms == FREE], self.budget)
-        if self.systems[0].scalable:
-            value, t = bounds.scaled_value(ya, aa, spent)
-        else:
-            value, t = bounds.tangent_value(ya, aa, spent), 1.0
-        return bounds.admitted(float(value), self.yy), t * (t * Z), aa
-
-    def inner(self, work: Indices, at: Warm, tol: float) -> tuple[Array, float]:
-        """Sweep the working set, steering nu until the shares fill the budget."""
-        Q = np.ascontiguousarray(self.systems[0].block(work, work))
-        ridge, state = self.ridge[work], self.terms[work].astype(np.float64)
-        boxes, budget = self.boxes.among(work), self.budget
-        here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
-        rising, power = False, 1.0
-        for _ in range(STEERINGS):
-            for _ in range(SWEEPS):
-                moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
-                if moved < 1e-8 * self.yy * tol:
-                    break
-            chosen, _ = _penalties(here, ridge, boxes, self.terms[work], nu)
-            if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
+    Q: Array,
+    point: Vectors,
+    shared: Array,
+    budget: int,
+    yy: float,
+    tol: float,
+    nu: float,
+    work: float,
+) -> tuple[float, float, float]:
+    """Sweep until the shares fill the budget; return (value, nu, multiplications left)."""
+    W, R, q, *limits = point
+    ridge, state, boxes = shared[RIDGE], shared[STATE], Boxes(*limits)
+    nu, rising, power = max(nu, 1e-300), False, 1.0
+    for _ in range(STEERINGS):
+        for _ in range(SWEEPS):
+            work -= float(W.size * len(ridge))
+            if _sweep(Q, ridge, state, *boxes, W, R, nu) < 1e-8 * yy * tol:
                 break
-            nu, rising, power = steered(nu, chosen / budget, rising, power)
-            nu = max(nu, 1e-300)
-        W = np.zeros_like(at.w)
-        W[:, work] = here
-        return W, nu
-
-
-def _penalties(
-    W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float
-) -> tuple[float, tuple[float, float]]:
-    """Return the sum of the shares, and the ridge terms of what is in and of what is free."""
-    term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
-    fixed = float(term[terms == IN].sum())
-    some = (terms == FREE) & (term > 0.0)
-    s = shares(W[:, some], ridge[some], boxes.among(some), nu)
-    return float(s.sum()), (fixed, float((term[some] / s).sum()))
-
-
-def _working_set(W: Array, prices: Array, terms: States, nu: float) -> Indices:
-    """List what is not zero or is in, and the dearest of what is priced above nu."""
-    active = W.any(axis=0) | (terms == IN)
-    new = np.flatnonzero(~active & (terms == FREE) & (prices > nu))
-    room = max(LEAST_NEW, int(active.sum()) // 2)
-    if len(new) > room:
-        new = new[np.argpartition(-prices[new], room)[:room]]
-    return np.concatenate([np.flatnonzero(active), new])
+        term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
+        some = (state == FREE) & (term > 0.0)
+        s = shares(W[:, some], ridge[some], boxes.among(some), nu)
+        filled, used = float(s.sum()), nu
+        near = abs(filled - budget) <= 1e-3 * budget or (filled < budget and nu <= 1e-300)
+        if near or work <= 0.0:
+            break
+        nu, rising, power = steered(nu, filled / budget, rising, power)
+        nu = max(nu, 1e-300)
+    penalties = float(term[state == IN].sum()), float((term[some] / s).sum())
+    qw, t = float(np.vdot(q, W)), min(1.0, budget / max(filled, 1e-300))
+    aa = yy - qw - float(np.vdot(W, R))
+    return float(scaled_cost(yy, qw, aa, penalties, t)), used, work
 
 
 @kernel(f8(f8, f8, f8, f8, f8, f8))

@@ -3,41 +3,51 @@
 Coordinate descent solves the relaxation for one nu in closed form, a coefficient at a time.  It
 needs rho_a = q_a - Q_a w of the monomial at hand, and keeps an image of w for that:
 
-    Q formed          rho itself: each step adds a row of Q over the working set to it
-    Q = FF'           z = F'w: rho_a = q_a - F_a z, and each step adds a row of F to z
+    Q formed          rho itself: each step takes a row of Q over the working set from it
+    Q = FF'           -F'w: rho_a = q_a + F_a image, and each step takes a row of F from it
 
 The second reads about as many numbers as the first while F has no more columns than the working set
-has members, and nobody has to form the products of all of them first.
+has members, and nobody has to form the products of all of them first.  Bounds over the working set
+only steer.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import b1, f8, i8, types
 
-from polysharp.engines.tree.relaxation_pricing import (
-    GOAL,
-    ITERATE,
-    MAT,
-    PAIR,
-    PART,
-    SCRATCH,
-    STATE,
-    SYSTEM,
-    VEC,
-    Iterate,
-    Part,
-    RelaxationState,
-    dual_value,
-    kernel,
-)
-from polysharp.problem.bounds import Quadratic
+from polysharp.engines.compiling import Compiler
+from polysharp.problem import bounds
+from polysharp.problem.bounds import UNIT
+from polysharp.typing import Array
 
 SWEEPS, TURNS = 5, 30  # sweeps before an extrapolation, and how often that is done at most
 FIRST = 3  # sweeps before the first look: many a node can be closed by then
 STILL = 1e-12  # a sweep that moves less, as a share of the bound, will lead nowhere
+HALVINGS = 7  # points between the best dual point and the last iterate, at most
+
+# Vectors of the array that is the same for all responses: the last three are room to work in.
+RIDGE, STATE, SIZES, CURVATURE, BEST, PRICES, SELECTED, CUTS = range(8)
+BUDGET, SCALABLE, BOXED, FORMED = range(4)  # what is said of a relaxation, or of its working set
+
+
+class Vectors(NamedTuple):
+    """A point and its quadratics, a row per response, and the rows that all responses share."""
+
+    w: Array
+    rho: Array
+    q: Array
+    low: Array
+    high: Array
+
+
+kernel = Compiler(__file__, bounds.__file__, later=True)
+VEC, MAT = f8[::1], f8[:, ::1]
+PAIR = types.UniTuple(f8, 2)
+SYSTEM = types.NamedUniTuple(MAT, 5, Vectors)
+KIND = types.Tuple((i8, b1, b1, b1))
 
 
 def scaled_cost(yy: Any, qw: Any, aa: Any, penalties: Any, t: Any) -> Any:
@@ -61,6 +71,13 @@ def steered(nu: Any, ratio: Any, rising: Any, power: Any) -> Any:
     return nu * min(2.0, max(0.5, ratio)) ** power, ratio > 1.0, power
 
 
+_safe_sums = kernel(PAIR(f8, f8, f8, f8, f8, f8))(bounds.safe_sums)
+_price = kernel(f8(f8, f8, f8, f8, f8))(bounds.price)
+_free_price = kernel(f8(f8, f8, f8))(bounds.free_price)
+_total = kernel(f8(f8, f8))(bounds.total)
+_tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
+_scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
+_admitted = kernel(f8(f8, f8))(bounds.admitted)
 _scaled_cost = kernel(f8(f8, f8, f8, PAIR, f8))(scaled_cost)
 _steered = kernel(types.Tuple((f8, b1, f8))(f8, f8, b1, f8))(steered)
 
@@ -72,13 +89,126 @@ def _copy(source, target, count):  # type: ignore[no-untyped-def]
         target[a] = source[a]
 
 
-@kernel(f8(VEC, VEC), contracting=True)
-def _dot(u, v):  # type: ignore[no-untyped-def]
-    """Return u'v, summed in any order: calls of BLAS would cost more than short sums do."""
+@kernel(f8(VEC, i8, i8))
+def _sum_of_largest(v, count, k):  # type: ignore[no-untyped-def]
+    """Return the sum of the k largest of v[:count], which is reordered (quickselect)."""
+    low, high, target = 0, count - 1, k - 1
+    while low < high:
+        pivot = v[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while v[i] > pivot:
+                i += 1
+            while v[j] < pivot:
+                j -= 1
+            if i <= j:
+                v[i], v[j] = v[j], v[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
     total = 0.0
-    for t in range(len(u)):
-        total += u[t] * v[t]
+    for a in range(min(k, count)):
+        total += v[a]
     return total
+
+
+@kernel(types.UniTuple(f8, 3)(SYSTEM, MAT, MAT, PAIR, KIND))
+def _dual_value(point, shared, known, rounding, kind):  # type: ignore[no-untyped-def]
+    """Return (bound, t, aa) at a point, rounded as (delta over reach, mass) ask for.
+
+    ``known`` has yy and the size of y in a row for each response; prices are left in row PRICES.
+    """
+    Z, free, ridge, sizes = shared[PRICES], shared[SELECTED], shared[RIDGE], shared[SIZES]
+    several, low, high, whole, parts = len(known), 0.0, 0.0, 0.0, 0.0
+    for j in range(len(Z)):
+        Z[j] = 0.0
+    for t in range(several):
+        w, rho, q = point.w[t], point.rho[t], point.q[t]
+        reach = known[t, 1] + rounding[1]
+        delta, qw, wrho = rounding[0] * reach, 0.0, 0.0
+        for j in range(len(Z)):
+            qw += q[j] * w[j]
+            wrho += w[j] * rho[j]
+        if kind[BOXED]:
+            for j in range(len(Z)):
+                least, most = point.low[t, j], point.high[t, j]
+                Z[j] += _price(rho[j], sizes[j] * delta, ridge[j], least, most)
+        else:
+            for j in range(len(Z)):  # this loop is vectorised
+                Z[j] += _free_price(rho[j], sizes[j] * delta, ridge[j])
+        ya, aa = _safe_sums(known[t, 0], qw, wrho, known[t, 1], reach, delta)
+        low, high, whole = low + ya, high + aa, whole + known[t, 0]
+        parts += abs(ya) + abs(aa)
+    # Sums over responses are rounded too (``bounds.joint_values``).
+    margin = 2.0 * (several + 2.0) * UNIT * (several > 1)
+    low, high, spent, count, terms = low - margin * parts, high + margin * parts, 0.0, 0, 0.0
+    for j in range(len(Z)):
+        Z[j] *= 1.0 + margin
+        if shared[STATE, j] == 0.0:
+            free[count] = Z[j]
+            count += 1
+        elif shared[STATE, j] == 1.0:
+            spent += Z[j]
+            terms += 1.0
+    spent += _sum_of_largest(free, count, kind[BUDGET])
+    spent = _total(spent, terms + kind[BUDGET])
+    if kind[SCALABLE]:
+        bound, t = _scaled_value(low, high, spent)
+        return _admitted(bound, whole), t, high
+    return _admitted(_tangent_value(low, high, spent), whole), 1.0, high
+
+
+@kernel(f8(SYSTEM, SYSTEM, SYSTEM, MAT, MAT, PAIR, KIND, PAIR), entry=True)
+def ascend(point, best, between, shared, known, rounding, kind, goal):  # type: ignore[no-untyped-def]
+    """Move the best dual point towards the iterate while that raises its bound; return the bound.
+
+    The bound is concave along the segment.  ``goal`` has the threshold and the bound so far; if
+    that is infinite, the best point itself is bounded first.  Row BEST keeps its prices.
+    """
+    so_far, moved, last, far = goal[1], 0.0, -np.inf, 0.0 if goal[1] == -np.inf else 1.0
+    for _ in range(HALVINGS):
+        for t in range(len(known)):
+            for j in range(shared.shape[1]):
+                between.w[t, j] = best.w[t, j] + far * (point.w[t, j] - best.w[t, j])
+                between.rho[t, j] = best.rho[t, j] + far * (point.rho[t, j] - best.rho[t, j])
+        bound, multiple, _ = _dual_value(between, shared, known, rounding, kind)
+        if bound > so_far:
+            so_far, moved = bound, far
+            for j in range(shared.shape[1]):
+                shared[BEST, j] = multiple * multiple * shared[PRICES, j]
+        if so_far >= goal[0] or (far > 0.0 and bound < last):
+            break
+        if far > 0.0:
+            last = bound
+        far = 0.5 * far if far > 0.0 else 1.0
+    for t in range(len(known)):
+        for j in range(shared.shape[1]):
+            best.w[t, j] += moved * (point.w[t, j] - best.w[t, j])
+            best.rho[t, j] += moved * (point.rho[t, j] - best.rho[t, j])
+    return so_far
+
+
+@kernel(PAIR(SYSTEM, MAT, f8, i8, f8, f8))
+def _primal(point, shared, yy, budget, nu, aa):  # type: ignore[no-untyped-def]
+    """Return (sum s_j, value of the feasible point that is scaled down to the budget)."""
+    chosen, fixed, rest, qw, w = 0.0, 0.0, 0.0, 0.0, point.w[0]
+    for a in range(len(w)):
+        term = 0.5 * shared[RIDGE, a] * w[a] * w[a]
+        qw += point.q[0, a] * w[a]
+        if shared[STATE, a] == 1.0:
+            fixed += term
+        elif term > 0.0:
+            end = point.high[0, a] if w[a] > 0.0 else -point.low[0, a]
+            s = min(1.0, max(np.sqrt(term / nu), abs(w[a]) / end))
+            chosen += s
+            rest += term / s
+    t = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
+    return chosen, _scaled_cost(yy, qw, aa, (fixed, rest), t)
 
 
 @kernel(f8(f8, f8, f8, f8, f8, f8))
@@ -101,50 +231,33 @@ def _best(c, curvature, ridge, end, nu, cut):  # type: ignore[no-untyped-def]
     return -new if c < 0.0 else new
 
 
-@kernel(f8(SYSTEM, PART, ITERATE, f8, VEC, VEC))
-def _sweep(system, part, point, nu, squares, cuts):  # type: ignore[no-untyped-def]
+@kernel(f8(VEC, VEC), contracting=True)
+def _dot(u, v):  # type: ignore[no-untyped-def]
+    """Return u'v, summed in any order: calls of BLAS would cost more than short sums do."""
+    total = 0.0
+    for t in range(len(u)):
+        total += u[t] * v[t]
+    return total
+
+
+@kernel(f8(MAT, b1, SYSTEM, MAT, VEC, f8))
+def _sweep(A, formed, point, shared, image, nu):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
-    largest, by_rows, image = 0.0, len(system.F) > 0, point.rho
-    for a in range(len(point.w)):
-        cuts[a] = np.sqrt(2.0 * nu * system.ridge[a]) if part.state[a] == 0 else 0.0
-    for a in range(len(point.w)):
-        curvature, ridge, old = squares[a], system.ridge[a], point.w[a]
-        rho = system.q[a] - _dot(system.F[a], image) if by_rows else image[a]
-        c = rho + curvature * old
-        end = system.high[a] if c > 0.0 else -system.low[a]
+    largest, w, q, cuts = 0.0, point.w[0], point.q[0], shared[CUTS]
+    for a in range(len(w)):
+        cuts[a] = np.sqrt(2.0 * nu * shared[RIDGE, a]) if shared[STATE, a] == 0.0 else 0.0
+    for a in range(len(w)):
+        curvature, ridge, old = shared[CURVATURE, a], shared[RIDGE, a], w[a]
+        c = curvature * old + (image[a] if formed else q[a] + _dot(A[a], image))
+        end = point.high[0, a] if c > 0.0 else -point.low[0, a]
         new = _best(c, curvature, ridge, end, nu, cuts[a])
         step = new - old
         if step != 0.0:
-            point.w[a] = new
-            if by_rows:
-                for t in range(len(image)):
-                    image[t] += step * system.F[a, t]
-            else:
-                for b in range(len(image)):
-                    image[b] -= step * system.Q[a, b]
+            w[a] = new
+            for b in range(len(image)):
+                image[b] -= step * A[a, b]
             largest = max(largest, step * step * (curvature + ridge))
     return largest
-
-
-@kernel(PAIR(SYSTEM, PART, ITERATE, f8, f8))
-def _primal(system, part, point, nu, aa):  # type: ignore[no-untyped-def]
-    """Return (sum s_j, value of the feasible point that is scaled down to the budget)."""
-    chosen, fixed, rest, qw = 0.0, 0.0, 0.0, 0.0
-    for a in range(len(point.w)):
-        term = 0.5 * system.ridge[a] * point.w[a] * point.w[a]
-        qw += system.q[a] * point.w[a]
-        if part.state[a] == 1:
-            fixed += term
-        elif term > 0.0:
-            s = np.sqrt(term / nu)
-            if part.boxed:
-                end = system.high[a] if point.w[a] > 0.0 else -system.low[a]
-                s = max(s, abs(point.w[a]) / end)
-            s = min(1.0, s)
-            chosen += s
-            rest += term / s
-    t = min(1.0, part.budget / chosen) if chosen > 0.0 else 1.0
-    return chosen, _scaled_cost(system.yy, qw, aa, (fixed, rest), t)
 
 
 @kernel(f8(f8, f8, f8, f8))
@@ -190,108 +303,92 @@ def _weigh(trail, size, M):  # type: ignore[no-untyped-def]
         M[i, SWEEPS] /= total
 
 
-@kernel(types.void(SYSTEM, b1, PART, ITERATE, f8, MAT))
-def _extrapolate(system, by_rows, part, point, nu, trail):  # type: ignore[no-untyped-def]
-    """Replace the iterate by a combination of the last ones, where that costs less.
+@kernel(types.void(b1, SYSTEM, MAT, VEC, f8, MAT))
+def _extrapolate(formed, point, shared, image, nu, trail):  # type: ignore[no-untyped-def]
+    """Replace the iterate by a combination of the last ones if that costs less.
 
     ``trail`` has the w before and after each sweep and then their images, which combine alike, and
     room for the equations.
     """
-    size, image, shares = len(point.w), point.rho, trail[2 * SWEEPS + 2 :]
-    _weigh(trail, size, shares)
-    change = 0.0
+    here, combined, change = point.w[0], trail[2 * SWEEPS + 2 :], 0.0
+    _weigh(trail, len(here), combined)
     for t in range(len(image)):
-        combined = 0.0
+        own = 0.0
         for i in range(SWEEPS):
-            combined += shares[i, SWEEPS] * trail[SWEEPS + 2 + i, t]
-        trail[SWEEPS + 1, t] = combined
-        if by_rows:  # w'Qw is the square of the image
-            change += 0.5 * (combined * combined - image[t] * image[t])
-    for a in range(size):
-        w, old = 0.0, point.w[a]
+            own += combined[i, SWEEPS] * trail[SWEEPS + 2 + i, t]
+        trail[SWEEPS + 1, t] = own
+        if not formed:  # w'Qw is the square of the image
+            change += 0.5 * (own * own - image[t] * image[t])
+    for a in range(len(here)):
+        w, old, q, ridge = 0.0, here[a], point.q[0, a], shared[RIDGE, a]
         for i in range(SWEEPS):
-            w += shares[i, SWEEPS] * trail[i + 1, a]
+            w += combined[i, SWEEPS] * trail[i + 1, a]
         trail[0, a] = w
-        if by_rows:
-            change += (old - w) * system.q[a]
-        else:
-            rho = trail[SWEEPS + 1, a]
-            change += 0.5 * (old * (system.q[a] + image[a]) - w * (system.q[a] + rho))
-        price = nu if part.state[a] == 0 else 0.0
-        end = system.high[a] if w > 0.0 else -system.low[a]
-        change += _penalty(w, system.ridge[a], end, price)
-        end = system.high[a] if old > 0.0 else -system.low[a]
-        change -= _penalty(old, system.ridge[a], end, price)
+        change += (old - w) * q
+        if formed:
+            change += 0.5 * (old * (image[a] - q) - w * (trail[SWEEPS + 1, a] - q))
+        price = nu if shared[STATE, a] == 0.0 else 0.0
+        change += _penalty(w, ridge, point.high[0, a] if w > 0.0 else -point.low[0, a], price)
+        change -= _penalty(old, ridge, point.high[0, a] if old > 0.0 else -point.low[0, a], price)
     if change < 0.0:
-        _copy(trail[0], point.w, size)
+        _copy(trail[0], here, len(here))
         _copy(trail[SWEEPS + 1], image, len(image))
 
 
-@kernel(types.void(SYSTEM, i8[::1], SYSTEM, VEC, VEC, VEC))
-def _gather(system, work, small, w, z, squares):  # type: ignore[no-untyped-def]
-    """Copy Q or F of the working set; add F'w to z, and note the diagonal of Q."""
-    for a in range(len(w)):
-        j = work[a]
-        if len(small.F) > 0:
-            for t in range(len(z)):
-                small.F[a, t] = system.F[j, t]
-                z[t] += w[a] * small.F[a, t]
-            squares[a] = _dot(small.F[a], small.F[a])
-        else:
-            for b in range(a, len(w)):  # half of a row is read, which costs more than to write
-                small.Q[a, b] = small.Q[b, a] = system.Q[j, work[b]]
-            squares[a] = small.Q[a, a]
+@kernel(types.void(MAT, i8[::1], VEC, VEC), entry=True)
+def subtract(Q, chosen, steps, rho):  # type: ignore[no-untyped-def]
+    """Take rows times their steps from rho, four at a time: memory is what limits this."""
+    last = len(chosen) - 1
+    for a in range(0, len(chosen), 4):
+        b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+        A, B, C, D = Q[chosen[a]], Q[chosen[b]], Q[chosen[c]], Q[chosen[d]]
+        s, t, u, v = steps[a], steps[b] * (b > a), steps[c] * (c > b), steps[d] * (d > c)
+        for i in range(len(rho)):
+            rho[i] -= (A[i] * s + B[i] * t) + (C[i] * u + D[i] * v)
 
 
-@kernel(types.Tuple((b1, STATE))(SYSTEM, PART, GOAL, ITERATE, STATE, SCRATCH, i8))
-def solve_working_set(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
-    """Sweep the working set, steering nu, until settled; row 0 of the scratch ends as its w."""
-    by_rows, columns = len(system.F) > 0, system.F.shape[1]
-    width, work = columns if by_rows else count, scratch.places[0]
-    A, F = np.empty((0 if by_rows else count, count)), np.empty((count * by_rows, columns))
-    L, trail = np.empty((11, count)), np.empty((3 * SWEEPS + 2, max(count, width, SWEEPS + 1)))
-    w, rho, state, q, ridge, sizes = L[0], L[1], L[2], L[3], L[4], L[5]
-    low, high, Z, cuts, squares, z = L[6], L[7], L[8], L[9], L[10], np.zeros(columns)
-    for a in range(count):
-        j = work[a]
-        w[a], rho[a], state[a] = point.w[j], point.rho[j], part.state[j]
-        q[a], ridge[a], sizes[a] = system.q[j], system.ridge[j], system.sizes[j]
-        low[a], high[a] = system.low[j], system.high[j]
-    small = Quadratic(
-        A, q, ridge, sizes, low, high, system.yy, system.response, system.unit,
-        system.scalable, F,
-    )  # fmt: skip
-    _gather(system, work, small, w, z, squares)
-    here, among = Iterate(w, rho), Part(state, part.budget, part.boxed)
-    moving = Iterate(w, z if by_rows else rho)
-    value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
-    rising, power = False, 1.0
+# Plain numbers come back: Numba makes a named tuple by calling Python, and a Ctrl-C that arrives in
+# that moment ends in a crash.
+@kernel(
+    types.Tuple((b1, f8, f8, f8))(MAT, VEC, SYSTEM, MAT, MAT, MAT, KIND, types.UniTuple(f8, 6)),
+    entry=True,
+)
+def solve_working_set(A, image, point, shared, known, trail, kind, goal):  # type: ignore[no-untyped-def]
+    """Sweep the working set, steering nu, until settled; return (settled, value, nu, work left).
+
+    A is Q or F over the working set; ``goal`` has the threshold, tol and slack of ``Aim``, the
+    bound so far, nu and the multiplications that may be made.
+    """
+    budget, formed = kind[BUDGET], kind[FORMED]
+    threshold, tol, slack, so_far, nu, left = goal
+    w, rho, used, value, settled = point.w[0], point.rho[0], nu, np.inf, False
+    size, width, rising, power = len(w), len(image), False, 1.0
+    for a in range(size):
+        shared[CURVATURE, a] = A[a, a] if formed else _dot(A[a], A[a])
     for look in range(TURNS):
         for turn in range(SWEEPS + 1):
-            _copy(w, trail[turn], count)
-            _copy(moving.rho, trail[SWEEPS + 1 + turn], width)
+            _copy(w, trail[turn], size)
+            _copy(image, trail[SWEEPS + 1 + turn], width)
             if turn == SWEEPS:
-                _extrapolate(small, by_rows, among, moving, nu, trail)
+                _extrapolate(formed, point, shared, image, nu, trail)
             if turn == SWEEPS or (turn == FIRST and look == 0):
                 break
-            left -= count * width
-            if _sweep(small, among, moving, nu, squares, cuts) < STILL * abs(at.bound):
+            left -= size * width
+            if _sweep(A, formed, point, shared, image, nu) < STILL * abs(so_far):
                 break
-        if by_rows:
-            for a in range(count):
-                rho[a] = q[a] - _dot(F[a], z)
+        for a in range(size):
+            rho[a] = image[a] if formed else point.q[0, a] + _dot(A[a], image)
         # The bound on the working set only steers: nothing is rounded.
-        bound, _, aa, _ = dual_value(small, among, here, 0.0, 0.0, Z)
-        chosen, value = _primal(small, among, here, nu, aa)
+        bound, _, aa = _dual_value(point, shared, known, (0.0, 0.0), kind)
+        chosen, value = _primal(point, shared, known[0, 0], budget, nu, aa)
         used = nu
-        if bound >= goal.threshold * (1.0 + 1e-3) or left <= 0.0:
+        if bound >= threshold * (1.0 + 1e-3) or left <= 0.0:
             break
-        if value - bound <= goal.tol * value or (
-            value < goal.threshold and value - bound <= goal.slack * (goal.threshold - bound)
+        if value - bound <= tol * value or (
+            value < threshold and value - bound <= slack * (threshold - bound)
         ):
             settled = True
             break
-        if part.budget > 0:
-            nu, rising, power = _steered(nu, chosen / part.budget, rising, power)
-    _copy(w, scratch.rows[0], count)
-    return settled, RelaxationState(at.bound, value, used, at.products, at.mass, left)
+        if budget > 0:
+            nu, rising, power = _steered(nu, chosen / budget, rising, power)
+    return settled, value, used, left

@@ -16,15 +16,16 @@ import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Run
-from polysharp.engines.tree.listed_node import ListedNode, StartingPoint
+from polysharp.engines.tree.bounder import Relaxation
 from polysharp.engines.tree.relaxation import Warm, fresh_warm
-from polysharp.engines.tree.relaxation_bounder import Relaxation
+from polysharp.engines.tree.search_state import ListedNode, StartingPoint
 from polysharp.problem.propagation import IN
 from polysharp.problem.subproblem import Subproblem
-from polysharp.typing import Array, Indices
+from polysharp.typing import Indices
 
 WALK_EVERY = 48  # roundings between two walks
 WALKING = 0.1  # share of the time that walks may take however few roundings there are
+WALKS = 2  # idle walks of the local search from each exploration
 WALK = 0.2  # seconds of one, about
 
 
@@ -32,38 +33,39 @@ WALK = 0.2  # seconds of one, about
 class Rounding:
     """Offers supports to a run; remembers the roundings it has tried."""
 
-    state: Run
-    walks: int  # idle walks of the local search from each exploration
+    run: Run
     tried: set[bytes] = field(default_factory=set)
     walked: float = 0.0  # seconds
     started: float = 0.0  # seconds before the first relaxation
     rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.state.seed)
+        self.rng = np.random.default_rng(self.run.seed)
 
     def first(self) -> None:
         """Improve what the run starts from."""
-        self.improve(self.state.best.support)
-        self.started = self.state.seconds  # which may have compiled
+        self.improve(self.run.best.support)
+        self.started = self.run.seconds  # which may have compiled
 
     def start(self, core: Subproblem) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
-        best = self.state.best
+        best = self.run.best
         W = np.zeros_like(core.q)
         W[:, best.support] = best.w
         warm = fresh_warm(core.systems, W, 1.0)
         prices = np.square(warm.rho).sum(axis=0) / (2.0 * core.system.ridge)
-        warm.nu = _first_price(prices, core.structure.max_terms)
+        last = min(core.structure.max_terms, len(prices))  # nu is about the last price that pays
+        warm.nu = max(float(np.sort(prices)[-last]), 1e-300)
         return warm
 
     def explore(self, relaxation: Relaxation) -> None:
         """Round relaxations with other budgets and ridges, and walk from each: new basins."""
-        core = Subproblem.of(self.state.problem)
+        core = Subproblem.of(self.run.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         for shares in relaxation.points(core, terms, lambda: self.start(core)):
-            self.walk(np.sort(core.structure.greedy(np.argsort(-shares, kind="stable"))))
+            support = core.structure.greedy(np.argsort(-shares, kind="stable"))
+            self.improve(np.sort(support), walk=True)
 
     def round(self, node: ListedNode, start: StartingPoint) -> None:
         """Offer the support a node's relaxation points at; now and then walk on from it."""
@@ -74,41 +76,33 @@ class Rounding:
         support = node.core.index[structure.greedy(order[share[order] > 0.0])]
         support = np.sort(support)
         key = support.tobytes()
-        if key in self.tried or not self.state.problem.structure.allows(support):
+        if key in self.tried or not self.run.problem.structure.allows(support):
             return
         self.tried.add(key)
-        self.state.offer(support)
+        self.run.offer(support)
         # If nodes are few and take long, walks get their share of the time.
-        spare = WALKING * (self.state.seconds - self.started) - self.walked
+        spare = WALKING * (self.run.seconds - self.started) - self.walked
         if len(self.tried) % WALK_EVERY == 0 or spare >= WALK:
             began = perf_counter()
-            self.walk(support)
+            self.improve(support, walk=True)
             self.walked += perf_counter() - began
         elif len(self.tried) == 1:
             self.improve(support)
 
-    def improve(self, support: Indices) -> None:
-        """Offer what swaps make of a support."""
-        improve = local_search.improve
-        self.state.offer_fit(improve(self.state.problem, support, out_of_time=self.expired))
-
-    def walk(self, support: Indices) -> None:
-        """Improve a support and walk on from it."""
-        problem = self.state.problem
-        if not problem.structure.allows(support):
+    def improve(self, support: Indices, *, walk: bool = False) -> None:
+        """Offer what swaps make of a support; walk on from it if asked to."""
+        run = self.run
+        if not run.problem.structure.allows(support):
             return
-        fit = local_search.improve(problem, support, out_of_time=self.expired)
-        self.state.offer_fit(
-            local_search.restarts(
-                problem, fit.support, self.rng, self.walks, out_of_time=self.expired
+        fit = local_search.improve(run.problem, support, out_of_time=self.expired)
+        run.offer_fit(fit)
+        if walk:
+            run.offer_fit(
+                local_search.restarts(
+                    run.problem, fit.support, self.rng, WALKS, out_of_time=self.expired
+                )
             )
-        )
 
     def expired(self) -> bool:
         """Whether the time is up."""
-        return self.state.expired
-
-
-def _first_price(Z: Array, budget: int) -> float:
-    """A first guess of nu: the budget-th largest price."""
-    return max(float(np.sort(Z)[-min(budget, len(Z))]), 1e-300)
+        return self.run.expired

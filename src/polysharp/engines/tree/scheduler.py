@@ -6,7 +6,7 @@ relaxation is solved: by coordinate descent, and once that is affordable togethe
 diagonal.  If what its dual point fixes changes the relaxation, all of that is done again.
 
 Before a node is branched on, its bound is strengthened by a pairwise shift if the policy says that
-this saves time (``strengthening_policy``), and once all open nodes could be enumerated in a
+this saves time (``cost_model``), and once all open nodes could be enumerated in a
 share of the time spent, they are.
 """
 
@@ -19,12 +19,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from polysharp.engines.tree.bounder import eigenvalue_seconds
+from polysharp.engines.tree.bounder import Relaxation
+from polysharp.engines.tree.cost_model import eigenvalue_seconds
 from polysharp.engines.tree.input_sets import InputSets
 from polysharp.engines.tree.leaf_bounder import LeafEnumeration
-from polysharp.engines.tree.listed_node import ListedNode
-from polysharp.engines.tree.relaxation_bounder import Relaxation
-from polysharp.engines.tree.search_state import SearchState
+from polysharp.engines.tree.search_state import ListedNode, SearchState
 from polysharp.engines.tree.shifts import DiagonalShift, PairwiseShift
 
 MAX_SCREENINGS = 6

@@ -17,17 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polysharp.checker.evidence import Diagonal, Vector
-from polysharp.engines.tree.bounder import (
+from polysharp.engines.tree.bounder import Bounder
+from polysharp.engines.tree.cost_model import (
     LEAST_MEASURED,
-    Bounder,
     Rate,
+    StrengtheningPolicy,
     diagonal_step,
     pairwise_search,
 )
-from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
-from polysharp.engines.tree.search_state import SearchState
-from polysharp.engines.tree.strengthening_policy import StrengtheningPolicy
+from polysharp.engines.tree.search_state import Evidence, ListedNode, PricedPoint, SearchState
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.diagonal import (
@@ -43,6 +42,7 @@ from polysharp.problem.pairwise_shift import PairwiseMatrix, find_pairwise_shift
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
+DIAGONAL_SHARE = 0.05  # share of the time spent that a first best diagonal may always take
 RETREATS = (0.7, 0.4)  # multiples of a pairwise shift that are tried if it is too much as it is
 BYTES_PER_PAIR, MOST_BYTES = 240.0, 1e9  # of the method that finds a pairwise shift
 KEPT_BYTES = 4e9  # of all pairwise shifts that were made, whether they are still in use or not
@@ -86,7 +86,7 @@ class DiagonalShift(Bounder):
     def affordable(self, free: int) -> bool:
         """Whether there is time for a first best diagonal: from nothing it takes more steps."""
         state, settings = self.state, self.state.settings
-        allowed = max(settings.diagonal_seconds, settings.diagonal_share * state.run.seconds)
+        allowed = max(settings.diagonal_seconds, DIAGONAL_SHARE * state.run.seconds)
         return 2.0 * self._guess(free) <= min(allowed, 0.5 * state.left)
 
     def _guess(self, free: int) -> float:

@@ -1,5 +1,10 @@
-"""Decides whether to branch on a node or to strengthen its bound first, from branching so far.
+"""The cost model: what bounders and branching take, learnt from what they have taken so far.
 
+Guesses are for one core.  Second-order steps grow with the cube of the monomials, leaf enumeration
+with the number of supports: each bounder counts its own operations, and a ``Rate`` says how long
+one of them takes here.
+
+Whether to branch on a node or to strengthen its bound first is decided by the branching so far.
 Let branching take t seconds and leave g children open, which fall short of the threshold by less
 than their parent did, by b on average.  A node that falls short by s then takes about
 
@@ -10,7 +15,6 @@ seconds until it is closed.  A pairwise shift that brings s down to s' in c seco
 it as well if branching for as long would raise the bound of the node by less, which is by
 log(1 + (g - 1) worth c/t) / kappa.  The first node is strengthened in any case, as long as that
 brings something: nothing is known of branching then, and all nodes inherit what it gains.
-
 Distances from the threshold are measured in shares of the threshold.
 """
 
@@ -19,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import exp, log, log1p
 
+LEAST_MEASURED = 1e-3  # seconds: start-up dominates shorter runs
 MEMORY = 0.95  # weight of the past against the last branching
 LEAST_GROWTH = 1.2  # children left open by branching, at least
 FIRST_SHARE = 0.06  # of what is missing: the first shift has to bring at least as much
@@ -26,6 +31,39 @@ FIRST_GAIN = 0.5  # share of what is missing that a shift brings, as a first gue
 LEARN = 0.2  # weight of the last shift against those before it
 LARGEST = 60.0  # exponent
 TINY = 1e-12  # in place of a divisor of zero
+
+
+@dataclass(eq=False)
+class Rate:
+    """Seconds per operation, a running mean of what was measured, from a first guess."""
+
+    seconds: float
+    memory: float = 0.9  # weight of the past
+    least: float = LEAST_MEASURED  # seconds of a run that counts
+
+    def note(self, operations: float, seconds: float) -> None:
+        """Learn from a run."""
+        if seconds > self.least and operations > 0.0:
+            self.seconds = self.mean(self.seconds, seconds / operations)
+
+    def mean(self, known: float, new: float) -> float:
+        """Return a running mean with the memory of this rate."""
+        return self.memory * known + (1.0 - self.memory) * new
+
+
+def diagonal_step(free: int) -> float:
+    """Return a guess of the seconds of one step of the best diagonal's method."""
+    return 3e-4 + 4e-10 * free**3
+
+
+def pairwise_search(free: int) -> float:
+    """Return a guess of the seconds of the method that finds a pairwise shift."""
+    return 0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3
+
+
+def eigenvalue_seconds(size: int) -> float:
+    """Return a guess of the seconds to find the smallest eigenvalue of a Gram matrix."""
+    return 2e-11 * float(size) ** 3
 
 
 @dataclass(eq=False)
