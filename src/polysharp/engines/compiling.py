@@ -9,13 +9,15 @@ Numba looks at the file of a kernel to see whether what is cached is stale, but 
 the kernels that it calls, and it stumbles over cached records whose names are no more.  Kernels
 made by a ``Compiler`` are cached under a stamp of all their sources instead.
 
-What a first fit compiles (25 inputs, degree 3, 20 terms, 300 rows) takes 9.1 s of a busy processor
-on which 0.2.0 took 11.4 s.  Relaxations that read the design had made it 18.1 s; less is compiled
-since kernels assign no slices (3.9 s: Numba compiles a message about shapes, and how numbers become
-text), leaf enumeration is compiled when it is needed (3.8 s), walks do not count compilation as
-time of the search (1.0 s), and no literal makes a second type of an argument (0.5 s; ``i8(0)``).
-Tried without gain: kernels that count no references, loops of runtime length in place
-of unrolled ones.  LLVM at level 2 in place of 3 saves 9 %, but Numba has one level for a process.
+What a first fit compiles (25 inputs, degree 3, 20 terms, 300 rows) takes 7.7 s of a busy processor
+that took 10.6 s while the passes of a relaxation over all monomials were compiled too, with a
+record of eleven fields.  Less is compiled since kernels assign no slices (3.9 s: Numba compiles a
+message about shapes, and how numbers become text), leaf enumeration is compiled when it is needed
+(3.8 s), walks do not count compilation as time of the search (1.0 s), and no literal makes a second
+type of an argument (0.5 s; ``i8(0)``).  Tried without gain: kernels that count no references,
+loops of runtime length in place of unrolled ones, passes that only call a compiled bound (as much
+less to compile as warm fits get slower).  LLVM at level 2 in place of 3 saves 9 %, but Numba has
+one level for a process.
 """
 
 from __future__ import annotations

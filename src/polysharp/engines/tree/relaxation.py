@@ -167,12 +167,8 @@ class _Relaxation:
     def __init__(
         self, systems: Sequence[Quadratic], state: States, budget: int, warm: Warm
     ) -> None:
-        self.system, self.state, self.fixed, self.free = (
-            systems[0],
-            state,
-            state == IN,
-            state == FREE,
-        )
+        self.system, self.state = systems[0], state
+        self.fixed, self.free = state == IN, state == FREE
         each = [(own.q, own.low, own.high) for own in systems]
         self.q, *boxes = (np.array(rows) for rows in zip(*each, strict=True))
         self.boxes, self.boxed = Boxes(*boxes), any(own.boxed for own in systems)
@@ -253,12 +249,12 @@ class _Relaxation:
     def _move(self, warm: Warm, chosen: Indices, W: Array, A: Array) -> None:
         """Move the coefficients of a working set, and rho with them; A is F over it, or Q."""
         steps = W - warm.w[:, chosen]
-        moved = np.flatnonzero(steps.any(axis=0))
-        steps, chosen, A = np.ascontiguousarray(steps[:, moved]), chosen[moved], A[moved]
-        warm.w[:, chosen] = W[:, moved]
+        warm.w[:, chosen] = W
         if len(self.system.F):
             warm.rho -= (steps @ A) @ self.system.F.T
-        else:
+        moved = np.flatnonzero(steps.any(axis=0))
+        steps, chosen = np.ascontiguousarray(steps[:, moved]), chosen[moved]
+        if not len(self.system.F):
             for own, rho in zip(steps, warm.rho, strict=True):
                 subtract(self.system.Q, chosen, own, rho)
         warm.count(steps, self.system.sizes[chosen])

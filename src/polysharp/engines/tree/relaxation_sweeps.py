@@ -181,7 +181,8 @@ def ascend(point, best, between, shared, known, rounding, kind, goal):  # type: 
             so_far, moved = bound, far
             for j in range(shared.shape[1]):
                 shared[BEST, j] = multiple * multiple * shared[PRICES, j]
-        if so_far >= goal[0] or (far > 0.0 and bound < last):
+        # At first the iterate is the best point without what has left the node: no way uphill.
+        if so_far >= goal[0] or (far > 0.0 and bound < (so_far if goal[1] == -np.inf else last)):
             break
         if far > 0.0:
             last = bound
