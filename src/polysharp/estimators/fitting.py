@@ -28,8 +28,7 @@ from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import NCandidates, WorkPlan
 from polysharp.selection.folds import KnownSums
-from polysharp.selection.gamma_choice import GammaChoice, choose_gamma
-from polysharp.selection.provable_ridge import provable_gamma
+from polysharp.selection.gamma_choice import GammaChoice, choose_gamma, provable_gamma
 from polysharp.selection.split_models import Budgets
 from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Indices, Monomial

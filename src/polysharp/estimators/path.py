@@ -12,7 +12,7 @@ is left, and what it does not use goes to those after it.
 
 With ``cv`` every size is also judged on rows it has not seen: in each split local search finds the
 models on the training moments (no proof is needed there), and the validation rows judge them
-(``holdout_scorers``).  Errors are root mean squares, in the units of y.
+(``split_models``).  Errors are root mean squares, in the units of y.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from polysharp.estimators.preparation import CodedTable, FitContext, PreparedPro
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Case, Scores
-from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.selection.split_models import Budgets, SplitModels, Workers
 from polysharp.selection.splits import read_parts
 from polysharp.wording import r2_decimals, rounded_up
 

@@ -37,10 +37,9 @@ from polysharp.monomials.term_rules import read_rules
 from polysharp.progress import Progress
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds, KnownSums
-from polysharp.selection.function_hints import domains, try_functions
-from polysharp.selection.parallel import Workers
+from polysharp.selection.function_hints import HELPS, domains, try_functions
 from polysharp.selection.scores import RULES, Scores, standard_error
-from polysharp.selection.split_models import Budgets
+from polysharp.selection.split_models import Budgets, Workers
 from polysharp.selection.splits import random_folds, read_parts, repeated
 from polysharp.time_budget import TimeBudget
 from polysharp.wording import plural
@@ -287,7 +286,7 @@ optional
                 twin._open(given, Progress())[0], given, groups, context.seed, parameters
             )
             new = try_functions(folds, size, HINT_SECONDS)
-            if new is None or new.least >= best or not new.clearly_below(usual):
+            if new is None or new.least >= best or not new.clearly_below(usual, HELPS):
                 continue
             best, place = new.least, new.choose("shortest")
             own, error = new.candidates[place], new.mean[place]

@@ -6,9 +6,10 @@ middle of a grid of decades,
 
     weaker and weaker ridges until the error no longer falls, then stronger ones likewise.
 
-Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Centred inputs come
-after raw ones, and not at all where centring changes nothing (degree 1) or nothing is left to gain
-(the law is found).
+Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Limits on many inputs
+are compared with the best ridge of a degree that lowers the error.  Centred inputs come after raw
+ones, and not at all where centring changes nothing (degree 1) or nothing is left to gain (the law
+is found).
 
 A law may be one long product, or the sum of a few, and no polynomial of low degree comes near to
 it: then models of few terms get better with every degree, and would get better still with more
@@ -33,10 +34,9 @@ import numpy as np
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.moments import Moments, RandomFolds
 from polysharp.monomials.basis import Basis
-from polysharp.selection.folds import FoldMoments, Folds, KnownSums
-from polysharp.selection.parallel import Workers
-from polysharp.selection.scores import NOTHING, Case, Scores, SelectionRule, standard_error
-from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.selection.folds import RATE, FoldMoments, Folds, KnownSums, WorkClock
+from polysharp.selection.scores import NOTHING, Case, Scores, SelectionRule
+from polysharp.selection.split_models import Budgets, SplitModels, Workers
 from polysharp.selection.splits import FEW_ROWS
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
@@ -58,38 +58,6 @@ MANY_INPUTS = 10  # from which on formulas in few of them are compared, too
 LIMITS = (10, 5)  # on the inputs of these: all sets of five are often bounded in seconds
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
 MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
-# What one core does, stated and not measured; ordinary ones do twice as much.
-RATE = 1e10  # multiply-adds a second in products of large matrices and in pricing
-MODEL_SECONDS = 20e-9  # per monomial and square of the largest size, for models of every size
-PAIR_SECONDS = 10e-9  # per entry of G, for the normal equations of a split
-SPLIT_SECONDS = 5e-3  # for each split, whatever its size
-
-
-@dataclass
-class WorkClock:
-    """Seconds that the work done so far takes at the stated rates."""
-
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        """Return the seconds."""
-        return self.seconds
-
-    def count_moments(self, folds: Folds, n_listed: int, *, few: bool = False) -> None:
-        """Add the moments of so many monomials, and the screening that named them."""
-        work = 0.5 * folds.rows.shape[0] * n_listed**2
-        if n_listed < folds.count:
-            work += folds.screening_work(few=few)
-        self.seconds += work / RATE
-
-    def count_models(self, splits: list[SplitModels], budgets: Budgets) -> None:
-        """Add the models of every size in every split."""
-        size = max(budgets.max_terms)
-        for split in splits:
-            f = len(split.pool)
-            models = split.work * MODEL_SECONDS * f * min(size, f) ** 2
-            each = models + PAIR_SECONDS * f**2 + SPLIT_SECONDS
-            self.seconds += len(budgets.max_inputs) * each
 
 
 @dataclass(frozen=True)
@@ -160,6 +128,16 @@ class BudgetSearch:
         self._remark(left_out)
 
     @property
+    def scores(self) -> Scores:
+        """Everything that was compared so far."""
+        return Scores.joined(self.done)
+
+    @property
+    def compared(self) -> set[int]:
+        """The degrees that were compared so far."""
+        return {scores.candidates[0].degree for scores in self.done}
+
+    @property
     def few_rows(self) -> bool:
         """Whether rows are so few that a formula must be clearly better than a linear one."""
         return self.folds.rows.shape[0] < FEW_ROWS
@@ -182,16 +160,6 @@ class BudgetSearch:
         logs = np.log([counts[c.degree] for c in scores.candidates])
         sizes = np.array([c.max_terms for c in scores.candidates])
         return scores.choose(rule, nats=sizes * logs / self.folds.rows.shape[0])
-
-    @property
-    def scores(self) -> Scores:
-        """Everything that was compared so far."""
-        return Scores.joined(self.done)
-
-    @property
-    def compared(self) -> set[int]:
-        """The degrees that were compared so far."""
-        return {scores.candidates[0].degree for scores in self.done}
 
     def for_refit(
         self, scores: Scores, chosen: int
@@ -226,26 +194,25 @@ class BudgetSearch:
         limit = self._limit(folds, until, len(centers))
         if limit is None:
             return False
+        size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
         for center in centers:
             if self.found or (not first and self._ended(degree, until)):
                 break
-            size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
             moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
             self.work.count_moments(folds, len(moments.basis))
-            before = len(self.done)
+            before, first = len(self.done), False
             try:
                 self._compare_ridges(moments, degree, until)
             finally:
                 if len(self.done) > before:
                     self._keep_sums(moments)
-            first = False
         return True
 
     def _go_on(self) -> None:
         """Compare short models of higher and higher degree as long as that is promising."""
         last = max(self.compared)
         before, now = (self._short(self.done, degree) for degree in (last - 1, last))
-        usual = self.scores
+        usual = self.scores.errors[int(np.nanargmin(self.scores.mean))]
         least = [short.least for short in (before, now) if short is not None]
         while now is not None and self._promises(now, least):
             last += 1
@@ -255,7 +222,7 @@ class BudgetSearch:
             now = self._short(new, last)
             if now is not None:
                 least.append(now.least)
-                if _clearly_less(now, usual):
+                if now.clearly_below(usual):
                     self.done += new
 
     def _compare_short(self, degree: int) -> list[Scores]:
@@ -292,19 +259,16 @@ class BudgetSearch:
         return gains and not complete and not self.found
 
     def _work_left(self) -> TimeBudget:
-        """Return the work that the comparison may still do, in seconds at the stated rates."""
+        """Return the work that may still be done, in seconds at the stated rates."""
         return TimeBudget(self.seconds - self.work.seconds, clock=self.work)
 
     def _keep_sums(self, moments: FoldMoments) -> None:
         """Keep the sums over all rows, for a refit; drop those of cases that fell behind."""
         self.sums[moments.basis.degree, moments.center] = moments.basis, moments.whole
-        best = {(c.degree, c.center): np.inf for s in self.done for c in s.candidates[:1]}
-        for scores in self.done:
-            case = scores.candidates[0].degree, scores.candidates[0].center
-            best[case] = min(best[case], scores.least)
-        for case, least in best.items():
-            if least > BEHIND * self.least and case in self.sums:
-                self.sums[case] = self.sums[case][0], None
+        least = [(s.candidates[0], s.least) for s in self.done]
+        near = {(c.degree, c.center) for c, error in least if error <= BEHIND * self.least}
+        for case in {(c.degree, c.center) for c, _ in least} - near:
+            self.sums[case] = self.sums[case][0], None
 
     def _ended(self, degree: int, until: TimeBudget) -> bool:
         """Whether the time of a degree is up; remembers that it was."""
@@ -393,18 +357,13 @@ class BudgetSearch:
     def _compare_limits(self, splits: list[SplitModels], new: list[Scores], before: float) -> None:
         """Compare limits on many inputs, with the ridge that was best at a degree worth it."""
         best = min(new, key=lambda scores: scores.least)
-        rules = self.folds.rules
-        few = len(self.folds.inputs) < MANY_INPUTS or self.few_rows or not self.wanted.limits
-        if few or len(rules.required_inputs) > min(LIMITS) or best.candidates[0].degree == 1:
-            return
-        if best.least > FALLS * before:
-            return
-        case = best.candidates[0]
+        case, rules = best.candidates[0], self.folds.rules
         sizes = tuple(size for size in self.wanted.budgets.max_terms if size <= FEW_TERMS)
-        if sizes and not self.time.expired:
+        many = len(self.folds.inputs) >= MANY_INPUTS and not self.few_rows and case.degree > 1
+        allowed = self.wanted.limits and len(rules.required_inputs) <= min(LIMITS) and sizes
+        if many and allowed and best.least <= FALLS * before and not self.time.expired:
             own = Case(case.degree, case.gamma, case.center)
-            scale = new[0].scale
-            self.done.append(self._compared(splits, own, scale, Budgets(sizes, LIMITS)))
+            self.done.append(self._compared(splits, own, best.scale, Budgets(sizes, LIMITS)))
 
     def _refusal(self, degrees: tuple[int, ...], needed: int) -> Exception:
         """Say why nothing could be compared."""
@@ -439,9 +398,3 @@ class BudgetSearch:
                 f"The time was up while degree {self.cut_short or last} was compared; a longer "
                 "time_limit compares more ridges and sizes."
             )
-
-
-def _clearly_less(some: Scores, others: Scores) -> bool:
-    """Whether the least error of some is less than that of others beyond two standard errors."""
-    a, b = (scores.errors[int(np.nanargmin(scores.mean))] for scores in (some, others))
-    return bool(np.mean(b - a) > 2.0 * standard_error(b - a))

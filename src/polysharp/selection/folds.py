@@ -25,9 +25,8 @@ from polysharp.moments.moments import Moments, Parts, Plan, RandomFolds, fold_mo
 from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
-from polysharp.selection.holdout_scorers import PartedRows, edge_scorers, scorers
 from polysharp.selection.screening import screened, screening_work
-from polysharp.selection.split_models import SplitModels
+from polysharp.selection.split_models import Budgets, PartedRows, SplitModels, edge_scorers, scorers
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
@@ -35,6 +34,11 @@ from polysharp.typing import Indices
 # for all of them leaves an ordinary machine room for everything else.
 MOMENT_BYTES = 2**30
 MOST_SCREENING = 1e14  # multiply-adds: an hour or two
+# What one core does, stated and not measured; ordinary ones do twice as much.
+RATE = 1e10  # multiply-adds a second in products of large matrices and in pricing
+MODEL_SECONDS = 20e-9  # per monomial and square of the largest size, for models of every size
+PAIR_SECONDS = 10e-9  # per entry of G, for the normal equations of a split
+SPLIT_SECONDS = 5e-3  # for each split, whatever its size
 SCREENED = 5  # responses whose residuals name monomials where these cannot be listed
 
 
@@ -140,6 +144,33 @@ def lowered(rules: TermRules, degree: int) -> TermRules:
     """Return the rules with another degree; terms that are beyond it need not be included."""
     few = tuple(m for m in rules.include_terms if len(m) <= degree)
     return replace(rules, degree=degree, include_terms=few)
+
+
+@dataclass
+class WorkClock:
+    """Seconds that the work done so far takes at the stated rates."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.seconds
+
+    def count_moments(self, folds: Folds, n_listed: int, *, few: bool = False) -> None:
+        """Add the moments of so many monomials, and the screening that named them."""
+        work = 0.5 * folds.rows.shape[0] * n_listed**2
+        if n_listed < folds.count:
+            work += folds.screening_work(few=few)
+        self.seconds += work / RATE
+
+    def count_models(self, splits: list[SplitModels], budgets: Budgets) -> None:
+        """Add the models of every size in every split."""
+        size = max(budgets.max_terms)
+        for split in splits:
+            f = len(split.pool)
+            models = split.work * MODEL_SECONDS * f * min(size, f) ** 2
+            each = models + PAIR_SECONDS * f**2 + SPLIT_SECONDS
+            self.seconds += len(budgets.max_inputs) * each
 
 
 class KnownSums(NamedTuple):

@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.selection.budget_search import MIDDLE, RATE, SHARES, BudgetSearch, Wanted
-from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
+from polysharp.selection.budget_search import MIDDLE, SHARES, BudgetSearch, Wanted
+from polysharp.selection.folds import RATE, Folds
 from polysharp.selection.scores import Scores
-from polysharp.selection.split_models import Budgets
+from polysharp.selection.split_models import Budgets, Workers
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Indices
 
 HIGHEST = 3  # degree
 MOST = 2_000  # monomials
+HELPS = 0.8  # of the error: what a function must reach to be named
 
 
 def domains(low: Array, high: Array) -> dict[str, Indices]:

@@ -7,18 +7,28 @@ one does not spoil the coefficients.  For
     gamma = 1 / (s n),     s = 10, 10^1/2, 1, 10^-1/2, 10^-1, ..., 10^-4, 10^-5, ..., 10^-9,
 
 the terms of models of the size asked for are found by local search without the rows of one fold,
-refitted with every weaker ridge of the grid, and scored on these rows (``split_models``,
-``holdout_scorers``), fold after fold.  The ridge of the terms is the strongest whose error,
-refitted at its best, exceeds the least by at most a thousandth; so is the ridge of the coefficients
-with these terms.  A proof may take a still stronger ridge that has the same terms
-(``provable_ridge``).  One ridge for several sizes may cost one standard error of the difference, at
-most half a per cent.
+refitted with every weaker ridge of the grid, and scored on these rows, fold after fold.  The ridge
+of the terms is the strongest whose error, refitted at its best, exceeds the least by at most a
+thousandth; so is the ridge of the coefficients with these terms.  A proof may take a still stronger
+ridge that has the same terms.  One ridge for several sizes may cost one standard error of the
+difference, at most half a per cent.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of
 weight two is the same row twice.  Of very many rows a sample is enough; where the monomials are
 many each fold works with those that its training rows point at (``screening``).  Where that turns
 out to take too long on this machine, ridges are compared for the highest degree that can be listed:
 the best ridge is near to that of a lower degree.
+
+The ridge for a proof: terms S with ridge regression w and residual r at ridge lam are proved the
+best at once, by the perspective relaxation, if
+
+    rho(lam) = lam min_{i in S} |w_i| / max_{j not in S} |m_j'r|  >=  1,
+
+and the larger rho is, the fewer nodes a proof takes.  rho vanishes for weak ridges, because w and r
+hardly change, and for strong ones no terms are far ahead of the others.  Among ridges from a given
+one to stronger ones, at which no swap of terms pays, the weakest is returned whose rho suffices for
+a proof of few nodes, or else that of the largest rho.  Several responses enter by the roots of the
+sums of their squares.
 """
 
 from __future__ import annotations
@@ -33,6 +43,7 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
 from polysharp.moments.moments import Plan
 from polysharp.monomials.term_rules import TermRules
+from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
 from polysharp.selection.folds import FoldMoments, Folds, lowered
 from polysharp.selection.scores import EXACT, UNNOTICED, standard_error, strongest
@@ -42,6 +53,9 @@ from polysharp.threads import one_blas_thread
 from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Array, Indices, Monomial
 
+ENOUGH = 0.7  # of rho: proofs on planted data have one node then
+STEPS = tuple(10.0 ** (e / 4.0) for e in range(1, 13))  # times the given ridge
+BEYOND = 2  # steps without a larger rho after which no more are tried
 GOLDEN = 0.6180339887498949
 SHARES = tuple(10.0 ** (-e / 2) for e in (-2, -1, *range(9), 10, 12, 14, 16, 18))
 STRONGEST_REFIT = 1.0  # share of the strongest ridge that coefficients are estimated with
@@ -284,3 +298,35 @@ def sample_rows(rows: Rows, most: int) -> MemoryRows:
 def _sample_of_block(rows: MemoryRows, share: float) -> list[MemoryRows]:
     """Return a share of the rows, chosen by content, as a list: lists of blocks add up."""
     return [rows.take(np.flatnonzero(content_hash(rows) <= min(1.0, share) * float(2**64 - 1)))]
+
+
+def provable_gamma(problem: Problem, support: Indices, time: TimeBudget) -> float:
+    """Return a gamma, at most that of the problem, at which some terms are easy to prove."""
+    # Here and not above: the compiler is loaded when it is needed.
+    from polysharp.engines.local_search import improve
+
+    best, found, behind = _rho(problem, support), problem.lam, 0
+    for step in STEPS if best < ENOUGH else ():
+        stronger = replace(problem, lam=step * problem.lam)
+        rho = _rho(stronger, support)
+        if rho <= best:
+            behind += 1
+        else:
+            kept = improve(stronger, support, out_of_time=lambda: time.expired).support
+            if time.expired or not np.array_equal(kept, support):
+                break
+            best, found, behind = rho, stronger.lam, 0
+        if behind > BEYOND or best >= ENOUGH:
+            break
+    return 1.0 / found
+
+
+def _rho(problem: Problem, support: Indices) -> float:
+    """Return rho of some terms, infinite if no other could take their place."""
+    fit, every = problem.refit(support), np.arange(problem.size)
+    free = np.setdiff1d(fit.support, problem.structure.required_terms)
+    rest = problem.q - fit.w @ problem.gram.block(fit.support, every)
+    rest[:, fit.support] = 0.0
+    own = fit.w[:, np.isin(fit.support, free)]
+    least = problem.lam * float(np.sqrt((own**2).sum(axis=0)).min(initial=np.inf))
+    return least / max(float(np.sqrt((rest**2).sum(axis=0)).max()), 1e-300)

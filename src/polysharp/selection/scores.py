@@ -43,7 +43,6 @@ MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the
 RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
 UNNOTICED = 0.001  # of the least error: what a stronger ridge may cost in any case
 EDGE_EXCESS = 0.95  # standard errors of a difference; a split alone has 1
-HELPS = 0.8  # of an error: what another family of formulas must reach to be named
 # Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
 # is worth that to its reader.
 CENTRED_SHARE, CENTRED_TERMS = 0.8, 2
@@ -273,14 +272,13 @@ class Scores:
         limit = np.minimum(room, MOST_EXCESS * mean[best])
         return np.flatnonzero(excess.mean(axis=1) <= limit)
 
-    def clearly_below(self, usual: Array) -> bool:
-        """Whether the least error is far less than others, beyond two standard errors."""
+    def clearly_below(self, usual: Array, share: float = 1.0) -> bool:
+        """Whether the least error is below a share of others, and beyond two standard errors."""
         if not np.isfinite(self.least):
             return False
-        own = self.errors[int(np.nanargmin(self.mean))]
-        gain = np.maximum(usual, NOTHING * self.scale) - own
-        far = own.mean() < HELPS * usual.mean()
-        return bool(far and gain.mean() > 2.0 * self._standard_error(gain))
+        gain = usual - self.errors[int(np.nanargmin(self.mean))]
+        clear = gain.mean() > 2.0 * self._standard_error(gain)
+        return bool(clear and self.least < share * usual.mean())
 
     def table(self) -> dict[str, Any]:
         """Return ``cv_results_``: the columns that scikit-learn's searches have.

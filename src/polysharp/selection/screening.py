@@ -34,7 +34,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.pricer import Pricer
 from polysharp.pricing.products import Leading
 from polysharp.problem.problem import Problem
-from polysharp.selection.holdout_scorers import PartedRows
+from polysharp.selection.split_models import PartedRows
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 LISTED_SHARE = 0.75  # of the room; for the degrees of which all monomials are listed
