@@ -54,9 +54,7 @@ def folds_of_rows(seed, n_folds, weights):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_search_is_the_one_in_memory_on_the_same_folds(rows, weighted, monkeypatch):
-    monkeypatch.setattr(
-        "polysharp.selection.split_models.MOST_ROWS", 0
-    )  # moments judge Dask's rows
+    monkeypatch.setattr("polysharp.selection.split_models.MOST_ROWS", 0)
     X, y, v = rows
     weights = v if weighted else np.ones(N)
     given = {**SETTINGS, "clamp": False}  # moments cannot judge clamped inputs
