@@ -138,7 +138,7 @@ def enumerate_leaf(
 ) -> LeafResult | None:
     """Try all choices of at most ``budget`` monomials, best with the strongest ones first.
 
-    None if more than ``most`` come close, if that would be too much work, or when the time is up.
+    None if more than ``most`` come close, if it would be too much work, or when the time is up.
     """
     L, root = min(budget, len(H)), np.sqrt(np.diagonal(H))
     if len(b) > 1:
@@ -156,7 +156,7 @@ def is_small(size: int, budget: int) -> bool:
 
 @cache
 def _choices(size: int, L: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all choices as columns, and the positions in H of the pairs of each."""
+    """Return all choices as columns, and the positions in H of their pairs."""
     chosen = np.array(list(combinations(range(size), L)), dtype=np.int64).T
     first, second = np.triu_indices(L)
     return chosen, chosen[first] * size + chosen[second]
@@ -217,8 +217,7 @@ def enumerate_depth_first(
 
 
 def _timed_search(*task: Any) -> tuple[int, float]:
-    """Return how many supports are listed, and the seconds that this thread has worked for it."""
-    began = thread_time()
+    began = thread_time()  # of this thread alone
     return search(*task), thread_time() - began
 
 
@@ -290,7 +289,6 @@ def support_rules(
     """Return what the rules ask of the free monomials of a node, in a given order."""
     free = np.flatnonzero(terms == FREE) if free is None else free
     fixed_in = np.flatnonzero(terms == IN)
-    nothing = np.zeros(0, dtype=np.int64)
     plain = structure.heredity is None and not len(structure.required_inputs)
     undecided = inputs == FREE
     uses = structure.uses[free][:, undecided] if structure.inputs_bind else np.zeros((len(free), 0))
@@ -304,11 +302,9 @@ def support_rules(
             place[free[structure.uses[free, i]]] for i in structure.required_inputs if not used[i]
         ]
         if structure.heredity == "weak":
-            rows += [
-                place[_wanted(structure, terms, j)]
-                for j in fixed_in
-                if _orphan(structure, terms, j)
-            ]
+            parents = ((j, structure.parents[j]) for j in fixed_in)
+            orphans = [j for j, own in parents if len(own) and not np.any(terms[own] == IN)]
+            rows += [place[_wanted(structure, terms, j)] for j in orphans]
     always = len(rows)
     if structure.heredity is not None:
         rows += [place[_wanted(structure, terms, j)] for j in free]
@@ -316,16 +312,11 @@ def support_rules(
         np.ascontiguousarray(uses, dtype=np.uint8),
         room,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
-        np.concatenate([nothing, *rows]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *rows]),
         always,
         structure.heredity == "strong",
         plain and uses.shape[1] == 0,
     )
-
-
-def _orphan(structure: Structure, terms: States, j: np.intp) -> bool:
-    parents = structure.parents[j]
-    return bool(len(parents)) and not np.any(terms[parents] == IN)
 
 
 def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:

@@ -39,10 +39,9 @@ A pair is listed if its test is positive up to its own rounding: less than 64 u 
 D_k, where b^2/D and |T| are at most twice the cost before any gain, so that NOISE times that cost
 is added to it.
 
-Compilation takes about two seconds if nothing is cached.  Without rules ``rules`` is None
-and nothing is compiled for them; nothing is allocated; conditional expressions stand where ``min``
-and ``max`` would be compiled as well; and numbers that start as literals are made ``i8``, or what
-they are passed to is compiled once for the literal and once more.
+Without rules ``rules`` is None and nothing is compiled for them; conditional expressions stand for
+``min`` and ``max``, which would be compiled as well; and numbers that start as literals are made
+``i8``, or what they are passed to is compiled once for the literal and once more.
 """
 
 from __future__ import annotations
