@@ -308,6 +308,27 @@ def test_a_degree_that_was_out_of_reach_is_not_hinted_at():
     assert at_higher_degree(SimpleNamespace(**known, remarks_=("Degree 3 could not",))) == []
 
 
+def test_one_mistyped_cell_and_labels_are_named(folder, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(1.0, 2.0, (60, 2)), columns=["a", "b"])
+    frame["grade"] = rng.integers(1, 6, 60)
+    frame["load"] = frame.a * frame.b + (frame.grade - 3) ** 2 + 0.01 * rng.standard_normal(60)
+    frame.to_csv("labels.csv", index=False)
+    assert fit("-l", "4", "--brief", file="labels.csv") == 0
+    assert "'grade' has powers and holds 5 whole numbers, 1 to 5" in capsys.readouterr().err
+    frame["load"] = frame.a - frame.b + 0.01 * rng.standard_normal(60)
+    frame.loc[17, "b"] *= 100.0
+    frame.to_csv("cell.csv", index=False)
+    assert fit("-l", "1", "-r", "1", "--brief", "--include-term", "a", file="cell.csv") == 0
+    assert "row 18 makes" not in capsys.readouterr().err  # b is not in the formula
+    frame.loc[17, "load"] = 900.0
+    frame.to_csv("cell.csv", index=False)
+    assert fit("-l", "1", "-r", "1", "--brief", "--include-term", "a", file="cell.csv") == 0
+    said = capsys.readouterr().err
+    assert "row 18 makes 98% of the squared error: look at 'b' = " in said
+    assert "'load' = 900" in said
+
+
 def test_a_formula_that_has_found_nothing_says_so(folder, capsys, table):
     said = "It predicts no better than the mean of load"
     assert fit("-q") == 0

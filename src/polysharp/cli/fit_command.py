@@ -21,6 +21,7 @@ import numpy as np
 from polysharp.certificate.solution import Status, Stop
 from polysharp.cli import size_table
 from polysharp.cli.command import NONE, ExitCode, say, warnings_as_remarks
+from polysharp.cli.data_remarks import data_remarks
 from polysharp.cli.delimited import WHITESPACE, spelled
 from polysharp.cli.model_commands import resampled
 from polysharp.cli.table_columns import accuracy, joined, listed
@@ -283,6 +284,9 @@ def show_errors(model: Any, fitted: Any, held_out: Any) -> None:
             for name, own in zip(sample.targets, each, strict=True):
                 whose = f"{name}: " if several else ""
                 print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
+    if fitted is not None and not several:
+        for remark in data_remarks(model, fitted):
+            say(remark)
 
 
 def _in_words(
