@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import perf_counter, sleep
 
 from numba import f8
-from support import Compiler, home
+from support import Compiler, compiling, home, working_clock
 
 PACKAGE = Path(home("Compiler").__file__).parents[1]
 
@@ -57,3 +58,13 @@ def test_no_kernel_assigns_slices():
             for target in getattr(node, "targets", ()):
                 for part in ast.walk(target):
                     assert not isinstance(part, ast.Slice), (function.name, node.lineno)
+
+
+def test_a_working_clock_stands_still_while_kernels_are_compiled():
+    before, began = working_clock(), perf_counter()
+    with compiling():
+        sleep(0.2)
+    assert perf_counter() - began >= 0.2
+    assert working_clock() - before < 0.1
+    sleep(0.05)
+    assert working_clock() - before >= 0.05

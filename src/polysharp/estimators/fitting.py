@@ -96,8 +96,11 @@ def solve(
     start = best_start(prepared, starts, context)
     chosen, time = prepared, context.search_time()
     if strengthen and start is not None and context.engine.proves:
+        from polysharp.engines.compiling import working_clock  # loads the compiler
+
         own = prepared.at(coded.refit_gamma)
-        first = TimeBudget(min(FIRST_SECONDS, FIRST_SHARE * context.time.seconds, time.remaining()))
+        seconds = min(FIRST_SECONDS, FIRST_SHARE * context.time.seconds, time.remaining())
+        first = TimeBudget(seconds, clock=working_clock)
         solution = _search_listed(own, start, context, first)
         if solution.status is Status.OPTIMAL or solution.stop is Stop.INTERRUPTED:
             return own, context.timed(own.stated(solution), preparation)

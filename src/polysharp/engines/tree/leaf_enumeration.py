@@ -34,7 +34,7 @@ import numpy as np
 from numba import f8, i8, void
 from numpy.typing import NDArray
 
-from polysharp.engines.compiling import Compiler
+from polysharp.engines.compiling import Compiler, compiling
 from polysharp.engines.tree.leaf_kernel import BLOCK, CUT_FROM, NAMES, ROWS, SORTED, search
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
@@ -238,7 +238,8 @@ def _compile(*, plain: bool) -> None:
     rules = SupportRules(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
     query, levels = LeafQuery(*[0.0] * 7), EliminationStack.of(np.eye(1), np.zeros(1), 1, 0)
     need, hits = np.array([np.inf, 0.0, 0.0]), np.empty((1, 1), dtype=np.int64)
-    search(levels, 1, 1, query, None if plain else rules, need, hits)
+    with compiling():
+        search(levels, 1, 1, query, None if plain else rules, need, hits)
 
 
 def _enumerate_rows(
