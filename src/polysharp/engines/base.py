@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +54,7 @@ class Run:
         self.proof: Proof | None = None
         self.nodes = self.cuts = self.rounds = 0
         self._trace: list[Event] = []
-        self._started = perf_counter()
+        self._started = self.time.clock()
         self._reported = -np.inf
         self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
@@ -82,7 +81,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """Time since the search began."""
-        return perf_counter() - self._started
+        return self.time.clock() - self._started
 
     @property
     def time_left(self) -> float:
