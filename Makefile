@@ -4,7 +4,7 @@
 #   make demo     fit the two data sets that come with the package, save demo.png
 #   make test     the test suite            (make test ARGS="-m slow" for the long ones)
 #   make test-bare    the same without the extras; make test-lowest: with the lowest versions allowed
-#   make lint     ruff, mypy --strict, the order of the rooms and spelling
+#   make lint     ruff, mypy --strict, the order of the rooms, spelling and prose
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
 #   make experiments  the paper's tables (make experiments NAME=phase_transition ARGS="--quick")
@@ -54,6 +54,7 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/codespell $(CODE) README.md CHANGELOG.md CONTRIBUTING.md paper
+	@$(BIN)/python tools/prose.py
 
 format: $(VENV)/.ready-dev
 	@$(BIN)/ruff check --fix $(CODE)

@@ -58,6 +58,34 @@ def test_the_text_of_a_release_is_its_section_of_the_changelog():
         section(text, "0.3.0")
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Of several responses, there is a row for each.",
+        "It is quick. Where rows are few, it draws folds three times.",
+        "- What a term brings is shown beside it.",
+        "At most so many terms.",
+        "The search goes on with what is left.",
+        "Refused are tables with\nno rows.",
+    ],
+)
+def test_sentences_that_one_reads_twice_are_noticed(sentence):
+    assert tool("prose").complaints(f"# Title\n\n{sentence}\n")
+
+
+def test_questions_code_and_what_scripts_write_are_not_complained_of():
+    text = "# What it costs\n\nWhere is the optimum? What else is there?\n\n"
+    text += "```\nOf several, one.\n```\n\n<!-- rows: a -->\n\nOf so many.\n\n<!-- end -->\n"
+    assert tool("prose").complaints(text) == []
+
+
+def test_the_pages_have_no_sentence_that_one_reads_twice():
+    prose = tool("prose")
+    pages = prose.pages()
+    assert {"README.md", "start.md", "plot_08_proof.py", "fit.txt"} <= {p.name for p in pages}
+    assert [c for page in pages for c in prose.complaints(prose.prose(page))] == []
+
+
 def test_every_requirement_has_a_lower_bound_and_no_upper_one():
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *(line for extra in extras.values() for line in extra)]

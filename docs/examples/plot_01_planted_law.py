@@ -2,14 +2,16 @@ r"""
 Finding a law that is known
 ===========================
 
-The first test of a method that finds formulas is a table whose formula is known. Physics says
-what power a cargo bicycle needs: rolling and climbing plus air drag,
+This example fits a table whose formula is known, the first test of any method that finds formulas.
+After it you can fit a formula of a given size and look at it from all sides. Physics gives the
+power that a cargo bicycle needs: rolling and climbing plus air drag,
 
 .. math:: P = m g (c_r + \text{slope})\, v + d\,(v + u)^2 v,
 
-with speed :math:`v`, mass :math:`m` and headwind :math:`u`. Multiplied out it is a polynomial
-with five terms in four inputs. The table has noise of 5 W, and eight further columns that play no
-part in it; two of those mislead (cadence follows speed, height follows mass).
+with speed :math:`v`, mass :math:`m`, headwind :math:`u`, and constants for gravity :math:`g`,
+rolling resistance :math:`c_r` and drag :math:`d`. Multiplied out, this is a polynomial with five
+terms in four inputs. The table has noise of 5 W, and eight further columns that play no part in the
+law. Two of them mislead: cadence follows speed, and height follows mass.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +29,8 @@ print(", ".join(X.columns))
 
 # %%
 # We ask for the best five terms of degree up to 3 in at most four inputs. There are 454 such
-# monomials, hence about 1.6e11 sets of five; the search does not go through them all, and still
-# proves that none of them is better.
+# monomials and therefore about 1.6e11 sets of five. The search does not try them one by one, and
+# still proves that none of them is better.
 
 model = SparsePolynomialRegressor(degree=3, max_terms=5, max_inputs=4, gamma=1.0)
 model.fit(X[train], y[train])
@@ -36,8 +38,9 @@ print(model.polynomial_)
 print(model.solution_)
 
 # %%
-# The five planted terms came back, with coefficients close to the physical ones: 9.81 is the
-# acceleration of gravity, 0.192 half of air density times drag area.
+# The search found the five planted terms (those of the law behind the data), with coefficients
+# close to the physical ones: 9.81 is the acceleration of gravity, 0.192 half the product of air
+# density and drag area.
 
 for monomial, planted in rides.law.items():
     place = model.polynomial_.monomials.index(monomial)
@@ -45,9 +48,9 @@ for monomial, planted in rides.law.items():
     print(f"{name:<18} planted {planted:8.4f}   found {found:8.4f}")
 
 # %%
-# Left: predictions of rows that were not used in the fit, within the noise of the meter. Right:
-# what matters, as shares of the variance of the predictions. Cadence and height, which mislead a
-# simple ranking, are not in the formula at all.
+# Left: predictions for rows that the fit has not seen; they are as close as the noise allows.
+# Right: the importance of each input, as its share of the variance of the predictions. Cadence and
+# height, which would mislead a simple ranking, are not in the formula.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 PredictionDisplay.from_estimator(model, X[test], y[test], ax=left)
@@ -55,8 +58,8 @@ ImportanceDisplay.from_estimator(model, X[train], ax=right)
 plt.show()
 
 # %%
-# A formula can be looked at from all sides. These are the pairs of inputs whose effects depend on
-# each other most; all other inputs are held at their medians.
+# The surfaces show the formula over the pairs of inputs whose effects depend on each other most.
+# All other inputs are held at their medians.
 
 SurfaceDisplay.from_estimator(model, X[train])
 plt.show()

@@ -2,9 +2,9 @@
 Choosing the budgets
 ====================
 
-How many terms, in how many inputs, of what degree? A formula that is too short misses something,
-one that is too long fits the noise. There are two ways to choose: look at the curve of accuracy
-against size, or let validation decide.
+How many terms, in how many inputs, of which degree? A formula that is too short misses a part of
+the law, and one that is too long fits the noise. After this example you can choose in two ways:
+look at the curve of error against size, or let cross-validation decide.
 """
 
 import matplotlib.pyplot as plt
@@ -21,15 +21,15 @@ y = pd.Series(rides.y, name="power")
 # %%
 # Look at the curve
 # -----------------
-# ``path`` finds the best polynomial of every size and proves each; with ``cv`` it also judges
-# every size on rows that were left out.
+# ``path`` finds the best polynomial of every size and proves each. With ``cv`` it also measures the
+# error of every size on left-out rows.
 
 curve = path(X, y, degree=3, max_terms=7, gamma=1.0, cv=5, random_state=0)
 print(curve)
 
 # %%
 # Each of the first five terms removes much of the error; from there on the curve is flat. Five is
-# the number of terms in the law behind the data. Error bars are standard errors over the folds.
+# the number of terms in the law behind the data. The bars are standard errors over the folds.
 
 display = PathDisplay.from_path(curve, chosen=curve.best("one-se").max_terms)
 display.ax_.set_yscale("log")
@@ -38,8 +38,8 @@ plt.show()
 # %%
 # Inputs that cost money
 # ----------------------
-# If every input is a sensor to be bought, the question is what one more is worth. One curve for
-# each limit:
+# Suppose that you have to buy a sensor for every input. How much does one more sensor lower the
+# error? ``max_inputs`` takes several limits, and the picture has one curve for each:
 
 curves = path(
     X,
@@ -56,12 +56,12 @@ PathDisplay.from_path(curves).ax_.set_yscale("log")
 plt.show()
 
 # %%
-# Let validation decide
-# ---------------------
-# The search compares degrees, gammas and raw against centred inputs as well. The moments of the
-# folds are computed once, so that hundreds of combinations cost little more than a few. The best
-# in the table is not always the one taken: "one-se" prefers a shorter formula that is as good for
-# all that validation can tell.
+# Let cross-validation decide
+# ---------------------------
+# The search over budgets also compares degrees, gammas, and raw with centred inputs. It sums over
+# the rows of each fold once, so hundreds of combinations take little more time than a few. The rule
+# "one-se" need not take the first row of the table: it takes the shortest formula whose error is
+# within one standard error of the smallest.
 
 search = SparsePolynomialRegressorCV(
     degree=(1, 2, 3), max_terms=8, gamma=(0.1, 1.0, 10.0), rule="one-se", random_state=0

@@ -2,12 +2,13 @@
 Beside the Lasso
 ================
 
-The usual way to a sparse polynomial is to expand all monomials and to run the Lasso on them. Its
-penalty does two jobs at once: it selects terms and it shrinks their coefficients. Where monomials
-are correlated, and they always are, the two pull against each other: a penalty strong enough to
-drop the wrong terms has long spoilt the right ones, so validation settles for a weak one that
-lets many wrong terms in. Here the inputs are correlated like neighbouring measurements (0.7 from
-one to the next).
+This example compares polysharp with the Lasso on the same rows. After it you know which difference
+to expect: fewer terms, and coefficients that are not shrunk. The usual way to a sparse polynomial
+is to form all monomials and to run the Lasso on them. Its penalty does two jobs at once: it selects
+terms, and it shrinks their coefficients. These jobs conflict if monomials are correlated, as they
+usually are. A penalty that is strong enough to drop the wrong terms shrinks the right ones too
+much, so cross-validation chooses a weak penalty, which keeps many wrong terms. The inputs here are
+correlated like neighbouring measurements (0.7 from one to the next).
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,7 @@ data = make_sparse_polynomial(
 X, y, X_test, signal = data.X[:200], data.y[:200], data.X[200:], data.signal[200:]
 
 # %%
-# Both choose their own settings by five-fold cross-validation on the same 200 rows.
+# Both methods choose their settings by cross-validation on the same 200 rows.
 
 ours = SparsePolynomialRegressorCV(
     degree=DEGREE, max_terms=20, center=False, rule="one-se", time_limit=20, random_state=0
@@ -37,8 +38,8 @@ lasso = LassoCV(cv=5, random_state=0, max_iter=100_000)
 pipeline = make_pipeline(expansion, StandardScaler(), lasso).fit(X, y)
 
 # %%
-# Terms found and false terms, out of 164 monomials, and the error against the noise-free response
-# of 500 new rows:
+# The number of true terms and of false terms that each method selects from 164 monomials, and its
+# error on 500 new rows without noise:
 
 planted = set(data.monomials)
 powers = expansion.powers_[lasso.coef_ != 0.0]
@@ -53,8 +54,8 @@ for name, model, found in (("polysharp", ours, by_ours), ("Lasso", pipeline, by_
 print(ours.solution_)
 
 # %%
-# The coefficients, by size. The Lasso's are pulled towards zero and followed by a long tail of
-# small ones, none of which is in the law.
+# The coefficients of both, beside those of the law. The Lasso shrinks the true terms towards zero
+# and adds many small terms that are not in the law.
 
 
 def coefficients(monomials, values):

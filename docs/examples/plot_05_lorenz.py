@@ -2,10 +2,10 @@ r"""
 Discovering the equations of a chaotic system
 =============================================
 
-Someone hands us a trajectory: three quantities over time, with measurement noise. Which
-differential equations move them? If they are polynomial, as in so much of physics, chemistry and
-ecology, each one is a sparse regression of a derivative on the state. The trajectory here is
-Lorenz's,
+This example finds differential equations from a trajectory: three quantities over time, measured
+with noise. After it you can do the same for your own system. If the equations are polynomials, as
+often in physics, chemistry and ecology, each of them is a sparse regression of one derivative on
+the state. The trajectory comes from the Lorenz system,
 
 .. math:: \dot x = 10\,(y - x),\qquad \dot y = x\,(28 - z) - y,\qquad \dot z = x y - \tfrac83 z.
 """
@@ -33,18 +33,19 @@ truth = solve_ivp(lorenz, (0, time[-1]), start, t_eval=time, rtol=1e-9, atol=1e-
 measured = truth + np.random.default_rng(0).normal(scale=0.05, size=truth.shape)
 
 # %%
-# Derivatives are not measured, so they are estimated: a polynomial of degree five through 21
-# neighbouring points, smoothed state and derivative at once. This is the step on which everything
-# hangs; differences of noisy neighbours would drown the law.
+# Derivatives are not measured, so we estimate them: a polynomial of degree five, fitted to 21
+# neighbouring points, gives the smoothed state and its derivative. This step decides the result:
+# differences of neighbouring points would have more noise than signal.
 
 smooth = savgol_filter(measured, 21, 5, axis=0)[20:-20]
 slopes = savgol_filter(measured, 21, 5, deriv=1, delta=STEP, axis=0)[20:-20]
 states = pd.DataFrame(smooth, columns=["x", "y", "z"])
 
 # %%
-# One path per equation over the 19 monomials of degree up to 3. ``gamma`` is large because the
-# noise is small, and the folds are blocks of time: neighbouring moments are nearly equal, and a
-# fold must not see its own neighbours. The size is the shortest within one standard error.
+# ``path`` finds the best polynomial of each size for each equation, among the 19 monomials of
+# degree up to 3. ``gamma`` is large because the noise is small. The folds are blocks of time,
+# because neighbouring points are nearly equal and would tell a model the rows that it must predict.
+# The number of terms is the smallest whose error is within one standard error of the least.
 
 blocks = np.arange(len(states)) * 5 // len(states)
 folds = [(np.flatnonzero(blocks != b), np.flatnonzero(blocks == b)) for b in range(5)]
@@ -61,9 +62,10 @@ for equation, true in zip(
     print(f"        true: {true}        {equation.status}, gap {equation.gap:.1e}")
 
 # %%
-# The right terms and no others, each set of them proved to be the best of its size. Solved from a
-# start that was not in the data, the equations found stay with the true ones for some time. They
-# part in the end, as any two trajectories of a chaotic system do, but on the same attractor.
+# The formulas have exactly the true terms, and each is proved the best of its size. The picture
+# solves the equations found, and the true ones, from a start that was not in the data. The two
+# trajectories agree for some time. In the end they part, as any two trajectories of a chaotic
+# system do, but they stay on the same attractor.
 
 
 def found(_, state):

@@ -2,11 +2,12 @@
 A thousand inputs
 =================
 
-With 1000 inputs there are 501,500 monomials of degree up to 2. The paper's way is to rank the
-inputs first and to search among the best of them. That ranking is a heuristic: an input that
-works only in products may stand far down, and is then lost for good. polysharp can also keep
-every input and let none of the 501,500 columns be formed unless it is needed. The certificate
-then covers all of them.
+This example fits a table with 1000 inputs, in two ways. After it you can choose between them: rank
+the inputs and search only the first ones, or search all of them. There are 501,500 monomials of
+degree up to 2. The paper behind polysharp ranks the inputs and searches among the best. That
+ranking is a heuristic: it may place an input that acts only in products far down, and the search
+then cannot find it. polysharp can also keep every input, and form a column only if it is needed.
+The certificate then covers all 501,500 monomials.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ data = make_sparse_polynomial(
 print("the law uses inputs", ", ".join(str(i) for i in data.inputs), "in 300 rows")
 
 # %%
-# The ranking (Algorithm 1): kernel regression on all monomials at once, and the share of each
-# input in it. It takes a moment, and puts some of the six inputs far down the list.
+# The ranking (the paper's Algorithm 1) fits a kernel regression on all monomials at once and scores
+# each input by its share. It is quick, and it puts some of the six inputs far down the list.
 
 ranking = rank_inputs(data.X, data.y, degree=2)
 place = np.empty(1000, dtype=int)
@@ -40,18 +41,18 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# A triage to the best 20 inputs loses what it loses. The certificate knows: its scope is
-# "kept-inputs", and what it proves is true of these twenty only.
+# ``n_candidates=20`` keeps the first 20 inputs (a *triage*) and loses the others. The certificate
+# says so: its scope is "kept-inputs", and its proof is about these 20 inputs only.
 
 kept = SparsePolynomialRegressor(degree=2, max_terms=8, gamma=0.01, n_candidates=20)
 kept.fit(data.X, data.y)
 print(kept.solution_)
 
 # %%
-# With ``n_candidates=None`` no input is discarded. The search starts with a pool of promising
-# monomials; matrix products find the monomials outside that correlate most with what is left
-# unexplained, and they join the pool until none outside can matter. That last step is a proof
-# over every input.
+# ``n_candidates=None`` discards no input. The search starts with a working set of promising
+# monomials. Matrix products compare all other monomials with the part of the response that the
+# model leaves unexplained, and the most correlated ones join the working set. The search ends when
+# no other monomial can improve the formula. This last step is a proof over every input.
 
 every = SparsePolynomialRegressor(degree=2, max_terms=8, gamma=0.01, n_candidates=None)
 every.fit(data.X, data.y)
@@ -61,5 +62,5 @@ for name, model in (("20 kept inputs", kept), ("every input", every)):
     print(f"{name}: {right} of {len(data.monomials)} terms of the law found")
 
 # %%
-# Degree 3 has 167 million monomials and works in the same way; one pass over them is a matter of
-# seconds on a GPU (see the benchmarks).
+# Degree 3 has 167 million monomials and works in the same way. The page *Benchmarks* has times of
+# such fits with and without a GPU.

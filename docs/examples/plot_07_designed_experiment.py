@@ -2,10 +2,11 @@
 A designed experiment
 =====================
 
-Twenty runs of a chemical reactor at chosen settings of temperature, time and concentration: a
-central composite design, as textbooks on response surfaces teach it. Such people have habits that
-are worth keeping: coded variables (distance from the centre of the design), and heredity, which
-says that an interaction or a square may stand in the formula only along with its parents.
+This example fits twenty runs of a chemical reactor at chosen temperatures, times and
+concentrations: a central composite design, as in textbooks on response surfaces. After it you can
+use two habits of this field with polysharp. One is coded variables, the distances from the centre
+of the design. The other is heredity: the formula may contain an interaction or a square only
+together with its parents, the terms with one factor less.
 """
 
 import matplotlib.pyplot as plt
@@ -28,9 +29,9 @@ y = pd.Series(78 + 4 * a + 2 * b - 5 * a**2 - 3 * a * b + noise, name="yield")
 print(X.describe().loc[["min", "mean", "max"]].round(1))
 
 # %%
-# Temperatures from 125 to 175 and their squares are nearly the same column, so the formula is
-# sought in coded variables: ``center=True`` subtracts the means, and the formula shows them.
-# Twenty rows are too few for folds of a fifth; each row is left out once instead.
+# Temperatures from 125 to 175 and their squares are nearly the same column. ``center=True``
+# therefore subtracts the means, and the formula shows them. Twenty rows are too few for folds of a
+# fifth, so cross-validation leaves out one row at a time (``cv=len(X)``).
 
 curve = path(
     X,
@@ -46,8 +47,8 @@ curve = path(
 print(curve)
 
 # %%
-# Four terms: both parents of the interaction are there, as heredity demands, and concentration
-# does nothing. Every one of these sizes is proved to be the best under the rule.
+# We take four terms. Both parents of the interaction are in the formula, as heredity demands, and
+# concentration has no effect. For every size, the formula is proved the best that obeys heredity.
 
 model = SparsePolynomialRegressor(
     degree=2, max_terms=4, gamma=10.0, center=True, heredity="strong"

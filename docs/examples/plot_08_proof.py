@@ -2,9 +2,9 @@
 Checking a proof
 ================
 
-"Proved optimal" should not have to be believed. Behind a bound stands a proof that can be written
-to a file and sent to somebody else, who checks it against the data with a short program that
-knows nothing of the search. This is what it looks like from both sides.
+You need not believe the words "proved best". The search can write its proof to a file, and somebody
+else can check this file against the data, with a small program that shares no code with the search.
+After this example you can do both: save a proof, and check one.
 """
 
 import tempfile
@@ -24,8 +24,8 @@ y = X[:, 0] * X[:, 1] - X[:, 2] ** 2 + rng.standard_normal(60)
 # %%
 # The side that claims
 # --------------------
-# With only 60 rows and as much noise as law, many formulas come close, and the proof has some
-# work to do.
+# There are only 60 rows, and the noise is more than half as large as the law. Many formulas come
+# close, so the proof takes more than a single step.
 
 model = SparsePolynomialRegressor(degree=3, max_terms=4, gamma=0.5).fit(X, y)
 print(model.polynomial_)
@@ -40,8 +40,8 @@ plt.show()
 # %%
 # The side that doubts
 # --------------------
-# The file holds numbers and no code. Its statement says what is claimed; the rows come from our
-# own copy of the table.
+# The file holds numbers and no code. Its statement is the full claim. The rows come from the
+# checking side's own copy of the table.
 
 proof = Proof.load(file)
 print(f"{file.stat().st_size / 1024:.0f} KiB, {len(proof.nodes)} nodes")
@@ -49,19 +49,18 @@ print(proof.statement)
 print(verify(proof, X, y))
 
 # %%
-# ``verify`` lists the monomials itself, computes objective and bound itself, and goes through
-# every case of the proof. It takes nothing on trust, so it must notice when something is wrong.
-# Say, one digit of the data:
+# ``verify`` lists the monomials, computes objective and bound, and goes through every case of the
+# proof by itself. It should therefore notice every change. First we change one value of the data:
 
 altered = y.copy()
 altered[17] += 0.01
 print(verify(proof, X, altered))
 
 # %%
-# Or a bound that promises more than was shown:
+# Then we raise the bound above the value that the proof supports:
 
 print(verify(replace(proof, bound=1.001 * proof.bound), X, y))
 
 # %%
-# What the proof does not say is that the formula is the true one. Here it is not: the law has two
-# terms, and the best four-term fit to sixty noisy rows added two more.
+# The proof does not say that the formula is the true one. Here it is not: the law has two terms,
+# and the best formula with four terms for these sixty noisy rows has two more.

@@ -2,8 +2,9 @@
 Taking the formula elsewhere
 ============================
 
-A formula is made to be used: in a paper, a spreadsheet, a microcontroller, a database, a service.
-Every export computes what ``predict`` computes, to the last digits.
+After this example you can use a formula without polysharp: in a paper, a program, a
+microcontroller, a database or a service. Every export returns the values of ``predict``, up to the
+last digits.
 """
 
 import json
@@ -27,8 +28,8 @@ law = model.polynomial_
 # %%
 # For a paper
 # -----------
-# ``to_latex`` rounds for reading, and ``to_sympy`` gives an expression that can be
-# differentiated.
+# ``to_latex`` rounds the numbers for reading. ``to_sympy`` returns an expression that SymPy can
+# differentiate: here the power that one more metre per second takes.
 
 figure, ax = plt.subplots(figsize=(10, 0.8))
 ax.axis("off")
@@ -51,20 +52,21 @@ plt.show()
 # %%
 # For a program
 # -------------
-# Plain functions without any import. Column names that are no identifiers are replaced, with a
-# comment.
+# ``to_python`` writes a plain function without any import. It replaces column names that are not
+# valid identifiers and names the column in a comment.
 
 print(law.to_python())
 
 # %%
-# C99, for where there is no Python:
+# ``to_c`` writes C99, for machines without Python:
 
 print(law.to_c("power"))
 
 # %%
 # For a database
 # --------------
-# Only sums and products, so any dialect will do. Here it runs in SQLite, and the answers agree:
+# The SQL expression has only sums and products, so every dialect takes it. SQLite returns the same
+# values as ``predict``:
 
 print(law.to_sql(table="rides"))
 with sqlite3.connect(":memory:") as database:
@@ -82,8 +84,8 @@ print("largest difference to predict:", f"{abs(answers - model.predict(X)).max()
 #
 # For later
 # ---------
-# JSON holds formula, certificate and settings, and no code: it is safe to load from a stranger,
-# and whoever reads JSON can read it without polysharp.
+# The model file is JSON with formula, certificate and settings. It holds no code, so you may load a
+# file from a stranger, and any program that reads JSON can read it without polysharp.
 
 file = Path(tempfile.mkdtemp()) / "power.json"
 save_model(model, file)

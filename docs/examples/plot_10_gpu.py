@@ -2,11 +2,12 @@
 On a GPU
 ========
 
-Three steps of a fit are matrix products over all rows: ranking the inputs, accumulating the
-moments, and pricing, which looks for promising columns among all monomials without forming them.
-With many inputs they are nearly all of the time, and ``device="cuda"`` moves them to a GPU
-through PyTorch (``pip install "polysharp[torch]"``). The search itself stays where it is. Nothing
-else changes: the same arguments, the same formula, the same certificate.
+This example fits many inputs with a GPU. After it you can decide whether a GPU pays for your table.
+Three steps of a fit are matrix products over all rows: ranking the inputs, summing the moments, and
+pricing, which finds promising monomials among all of them without forming them as columns. They
+take most of the time of a fit with many inputs. ``device="cuda"`` moves them, and relaxations over
+thousands of monomials, to a GPU through PyTorch (``pip install "polysharp[torch]"``). Arguments,
+formula and certificate stay the same.
 """
 
 from importlib.util import find_spec
@@ -19,8 +20,8 @@ from polysharp.monomials.basis import count_monomials
 from polysharp.synthetic import make_sparse_polynomial
 
 # %%
-# This page is built on machines of all kinds, so it takes the best device it finds: a GPU;
-# PyTorch on the CPU, which follows the same path through the code; or NumPy, if PyTorch is not
+# The machine that builds this page may have no GPU. The program therefore takes the best device
+# that it finds: a GPU; PyTorch on the CPU, which runs the same code; or NumPy if PyTorch is not
 # installed.
 
 device = None
@@ -32,8 +33,8 @@ names = {None: "NumPy: PyTorch is not installed", "cpu": "PyTorch on the CPU: th
 print("this page was built with", names.get(device, "PyTorch on a GPU"))
 
 # %%
-# A law in 200 inputs. ``n_candidates=None`` keeps them all, so the search prices 20,300 monomials
-# in every round.
+# The table has 200 inputs. ``n_candidates=None`` keeps them all, so the search prices 20,300
+# monomials in every round.
 
 data = make_sparse_polynomial(
     n=500, p=200, degree=2, max_inputs=5, max_terms=6, snr_sqrt=20, random_state=0
@@ -46,10 +47,10 @@ print(model.solution_)
 print("the law was found:", set(model.polynomial_.monomials) == set(data.monomials))
 
 # %%
-# When does it pay? One pricing pass costs about two operations per row and monomial. The lines
-# are that count at 2000 rows over rates that were measured (`python benchmarks/pricing.py`): 7.3
-# TFLOP/s in double precision on an H200, 55 GFLOP/s on two CPU cores. Below a hundred inputs a
-# GPU has nothing to do.
+# When does a GPU pay? One pricing pass takes about two operations per row and monomial. The lines
+# divide this number, for 2000 rows, by measured rates (``python benchmarks/pricing.py``): 7.3
+# TFLOP/s in double precision on an H200, and 55 GFLOP/s on two CPU cores. With fewer than a hundred
+# inputs a pass takes so little time that a GPU gains nothing.
 
 inputs = np.unique(np.geomspace(10, 3000, 40).astype(int))
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
@@ -63,4 +64,4 @@ plt.show()
 
 # %%
 # Tensors that are already on a device stay there: ``model.fit(X_tensor, y_tensor)`` uses their
-# device without being told.
+# device if you set none.

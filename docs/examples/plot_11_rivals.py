@@ -2,8 +2,9 @@
 What else could it be?
 ======================
 
-A formula that is proved best may have rivals that are nearly as good. On the diabetes table the
-measurements of blood lipids can replace one another, and only a complete list shows it.
+A formula that is proved best may have rivals that are nearly as good. After this example you can
+list all of them and see which terms they share. In the diabetes table the measurements of blood
+lipids can replace one another, and only a complete list shows it.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ y = pd.Series(patients.y, name="progression")
 # %%
 # The best formula
 # ----------------
-# Six terms, no powers and no products: which six of the ten measurements?
+# Which six of the ten measurements predict best, without powers and products?
 
 model = polysharp.SparsePolynomialRegressor(degree=1, max_terms=6, gamma=1e4).fit(X, y)
 print(model.polynomial_)
@@ -29,16 +30,18 @@ print(model.solution_)
 # %%
 # Its rivals
 # ----------
-# All formulas of six terms that cost at most 1 % more, with a proof that there are no others.
+# ``rivals`` lists all formulas of six terms whose objective is at most 1 % larger, with a proof
+# that there are no others.
 
 found = polysharp.rivals(model, X, y, within=0.01)
 print(found)
 print(polysharp.verify(found.proof, X, y))
 
 # %%
-# Total cholesterol and its LDL part are nearly the same column (correlation 0.9), with signs that
-# oppose each other: what the formula uses is their difference, and HDL or the ratio ``tch`` say
-# much the same. Which of them a selection picks is an accident of the rows.
+# Total cholesterol ``tc`` and its ``ldl`` part are nearly the same column (correlation 0.9), and
+# their coefficients have opposite signs: the formula uses their difference. ``hdl`` and the ratio
+# ``tch`` carry nearly the same information. Chance in the rows decides which of them a selection
+# takes.
 
 print(X[["tc", "ldl", "hdl", "tch"]].corr().round(2))
 for name, swaps in found.replaceable.inputs.items():
@@ -48,8 +51,8 @@ for name, swaps in found.replaceable.inputs.items():
 # %%
 # Terms by formulas
 # -----------------
-# A wider net, 3 %, and a picture: one row per term, one column per formula. Full rows are what the
-# data insist on.
+# The picture has all formulas within 3 %: one row per term, one column per formula. A full row is a
+# term that every one of these formulas needs.
 
 wide = polysharp.rivals(model, X, y, within=0.03)
 frame = wide.to_frame()

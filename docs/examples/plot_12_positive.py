@@ -2,9 +2,10 @@
 Coefficients of known sign
 ==========================
 
-Physics often tells more than which inputs matter: friction, drag and climbing each *cost* power, so
-no term of the formula may have a negative coefficient. Rides of a cyclist, with speed, weight,
-slope and wind against him; they are few and noisy, and heavy riders happened to ride slowly.
+This example uses known signs of coefficients. After it you can require signs, or limits, and read a
+certificate about the formulas that obey. Friction, drag and climbing each *take* power from a
+cyclist, so no term may have a negative coefficient. The rides are few and noisy, and heavy riders
+happened to ride slowly; the inputs are speed, weight, slope and headwind.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +25,8 @@ law = 9.81 * weight * slope * speed + 0.25 * speed**3 + 0.5 * speed**2 * wind
 y = pd.Series(law + 40.0 * rng.normal(size=n), name="power")
 
 # %%
-# The best five terms of degree three, without and with what physics says. There is no constant: a
-# bicycle at rest takes no power.
+# We fit the best five terms of degree 3, without and with the rule about signs. There is no
+# constant, because a bicycle at rest takes no power.
 
 settings = {
     "degree": 3,
@@ -42,14 +43,14 @@ for name, model in (("free", free), ("positive", signed)):
     print(f"    {model.solution_.status}; {error:.0f} W from the law\n")
 
 # %%
-# Both are the best of their kind, and proved to be. The certificate of the second speaks of
-# formulas without negative coefficients; its proof says so, and the checker knows it:
+# Both are proved the best of their kind. The certificate of the second covers formulas without
+# negative coefficients. The statement of its proof says so, and the checker takes it into account:
 
 print(str(signed.solution_.proof.statement).splitlines()[-6])
 print(verify(signed.solution_.proof, X, y))
 
 # %%
-# What the sign is worth shows where there were no rides, on a steep road:
+# The rule helps most outside the range of the rides, here on a steep road:
 
 speeds = np.linspace(2.0, 12.0, 60)
 steep = pd.DataFrame({"speed": speeds, "weight": 80.0, "slope": 0.08, "wind": 0.0})
@@ -62,8 +63,8 @@ axes.set(xlabel="speed, m/s", ylabel="power, W", title="a slope of 8 %, twice th
 axes.legend()
 
 # %%
-# Intervals may be stated by input and by term as well, in the units of the table: what is known of
-# drag, for example.
+# ``coefficient_bounds`` takes intervals for inputs and for single terms as well, in the units of
+# the table. Here the coefficient of one drag term is at most 0.4:
 
 drag = {"*": (0, None), "speed^2 wind": (0, 0.4)}
 known = SparsePolynomialRegressor(**settings, coefficient_bounds=drag).fit(X, y)
