@@ -36,7 +36,7 @@ def write_report(file: Path) -> None:
     """Write the report that the guide shows."""
     table = rides()
     y = table.pop("power")
-    settings = {"degree": 3, "max_inputs": 4, "gamma": 1.0}
+    settings = {"degree": 3, "max_inputs": 5, "gamma": 10.0}
     model = polysharp.SparsePolynomialRegressor(max_terms=5, **settings).fit(table, y)
     sizes = polysharp.path(table, y, max_terms=8, cv=5, random_state=0, **settings)
     polysharp.report.write_report(
