@@ -631,8 +631,9 @@ def test_what_validation_cannot_tell_from_free_inputs_is_clamped():
     clamped[0] += np.where(np.arange(10) == 0, 0.05, -0.004)
     clamped[1] += 0.05 + 0.01 * rng.random(10)
     clamped[3] = 1e-5
-    assert clamping_pays(free, clamped, 1.0).tolist() == [True, False, False, False]
+    assert clamping_pays(free, clamped, 1.0, risky=True).tolist() == [True, False, False, False]
     assert clamping_pays(clamped, free, 1.0)[1]
+    assert not clamping_pays(free, clamped, 1.0).any()
 
 
 def test_formulas_in_inputs_of_heavy_tails_are_clamped():

@@ -37,7 +37,6 @@ from polysharp.monomials.basis import Basis
 from polysharp.selection.folds import RATE, FoldMoments, Folds, KnownSums, WorkClock
 from polysharp.selection.scores import NOTHING, Case, Scores, SelectionRule
 from polysharp.selection.split_models import Budgets, SplitModels, Workers
-from polysharp.selection.splits import FEW_ROWS
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
@@ -138,23 +137,18 @@ class BudgetSearch:
         return {scores.candidates[0].degree for scores in self.done}
 
     @property
-    def few_rows(self) -> bool:
-        """Whether rows are so few that a formula must be clearly better than a linear one."""
-        return self.folds.rows.shape[0] < FEW_ROWS
-
-    @property
     def highest(self) -> int:
         """The highest degree that is compared for models of any size.
 
         A few rows cannot choose among very many monomials.
         """
         degrees = range(3, HIGHEST + 1)
-        most = MONOMIALS_PER_ROW * self.folds.rows.shape[0] if self.few_rows else np.inf
+        most = MONOMIALS_PER_ROW * self.folds.rows.shape[0] if self.folds.few_rows else np.inf
         return max([2, *(r for r in degrees if self.folds.at(r).count <= most)])
 
     def choose(self, scores: Scores, rule: SelectionRule) -> int:
         """Return the place of the candidate to use; few rows call for caution."""
-        if not self.few_rows or self.found:
+        if not self.folds.few_rows or self.found:
             return scores.choose(rule)
         counts = {r: self.folds.at(r).count for r in self.compared}
         logs = np.log([counts[c.degree] for c in scores.candidates])
@@ -308,7 +302,7 @@ class BudgetSearch:
 
         n = self.folds.rows.total_weight
         listed = self.wanted.gammas
-        if listed is None and case.degree == 1 and self.few_rows:
+        if listed is None and case.degree == 1 and self.folds.few_rows:
             # The linear formula that others must beat has its ridge tuned well.
             listed = tuple(1.0 / (share * n) for share in LINEAR_SHARES)
         if listed is not None:
@@ -343,7 +337,7 @@ class BudgetSearch:
             jobs = [(split, case.gamma, own, until) for split in splits]
             self.work.count_models(splits, own)
             found = self.workers.run(SplitModels.compare, jobs, stage)
-            scores = Scores.of(case, own, found, scale, self.folds.repeats)
+            scores = Scores.of(case, own, found, scale, self.folds.repeats, risky=self.folds.risky)
             if np.isnan(scores.mean).all():
                 break
             best = scores.candidates[int(np.nanargmin(scores.mean))].max_terms
@@ -359,7 +353,7 @@ class BudgetSearch:
         best = min(new, key=lambda scores: scores.least)
         case, rules = best.candidates[0], self.folds.rules
         sizes = tuple(size for size in self.wanted.budgets.max_terms if size <= FEW_TERMS)
-        many = len(self.folds.inputs) >= MANY_INPUTS and not self.few_rows and case.degree > 1
+        many = len(self.folds.inputs) >= MANY_INPUTS and not self.folds.few_rows and case.degree > 1
         allowed = self.wanted.limits and len(rules.required_inputs) <= min(LIMITS) and sizes
         if many and allowed and best.least <= FALLS * before and not self.time.expired:
             own = Case(case.degree, case.gamma, case.center)

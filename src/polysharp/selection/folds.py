@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import repeat
 from math import isqrt
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import Budgets, PartedRows, SplitModels, edge_scorers, scorers
+from polysharp.selection.splits import FEW_ROWS
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
@@ -39,6 +41,7 @@ RATE = 1e10  # multiply-adds a second in products of large matrices and in prici
 MODEL_SECONDS = 20e-9  # per monomial and square of the largest size, for models of every size
 PAIR_SECONDS = 10e-9  # per entry of G, for the normal equations of a split
 SPLIT_SECONDS = 5e-3  # for each split, whatever its size
+HEAVY = 5.0  # standard deviations from the mean, of the farthest value of an input
 SCREENED = 5  # responses whose residuals name monomials where these cannot be listed
 
 
@@ -75,6 +78,18 @@ class Folds:
         if isinstance(self.parts, RandomFolds) or self.rows.block is None:
             return None
         return PartedRows(self.rows.block, self.parts)
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether rows are so few that a formula must be clearly better than a linear one."""
+        return self.rows.shape[0] < FEW_ROWS
+
+    @cached_property
+    def risky(self) -> bool:
+        """Whether new rows may lie far outside the range: inputs of heavy tails, or few rows."""
+        seen, own = self.rows.ranges, self.inputs
+        far = np.maximum(seen.high - seen.mean, seen.mean - seen.low)[own]
+        return self.few_rows or bool((far > HEAVY * np.sqrt(seen.variance[own])).any())
 
     def at(self, degree: int) -> Folds:
         """Return the same with another degree."""

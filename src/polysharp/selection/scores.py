@@ -90,15 +90,17 @@ def strongest(errors: Array, scale: float) -> int:
     return int(np.flatnonzero(excess.mean(axis=1) <= room + 1e-9 * scale)[0])
 
 
-def clamping_pays(free: Array, clamped: Array, scale: float, repeats: int = 1) -> NDArray[np.bool_]:
+def clamping_pays(
+    free: Array, clamped: Array, scale: float, repeats: int = 1, *, risky: bool = False
+) -> NDArray[np.bool_]:
     """Say for each candidate whether clamped inputs predict held-out rows no worse than free ones.
 
-    A polynomial may take any value beyond the range of its rows, and few held-out rows show it:
-    what a standard error of the difference cannot tell counts as no worse.
+    A polynomial may take any value beyond the range of its rows.  Where that is ``risky`` and few
+    held-out rows show it, what a standard error of the difference cannot tell counts as no worse.
     """
     free, clamped = (np.maximum(errors, NOTHING * scale) for errors in (free, clamped))
     excess = clamped - free
-    room = EDGE_EXCESS * np.sqrt(repeats) * standard_error(excess)
+    room = EDGE_EXCESS * np.sqrt(repeats) * standard_error(excess) if risky else 0.0
     return np.asarray((excess != 0.0).any(axis=1) & (excess.mean(axis=1) <= room))
 
 
@@ -123,8 +125,10 @@ class Scores:
         splits: Sequence[SizeErrors],
         scale: float,
         repeats: int = 1,
+        *,
+        risky: bool = False,
     ) -> Self:
-        """Bring the splits of one case together."""
+        """Bring the splits of one case together; ``risky`` is that of ``clamping_pays``."""
         limits, sizes = budgets.max_inputs, budgets.max_terms
         errors, clamped, terms, inputs = (
             np.stack(tables, axis=-1).reshape(-1, len(splits))
@@ -132,7 +136,7 @@ class Scores:
                 *((s.error, s.clamped, s.n_terms, s.n_inputs) for s in splits), strict=True
             )
         )
-        clamps = clamping_pays(errors, clamped, scale, repeats)
+        clamps = clamping_pays(errors, clamped, scale, repeats, risky=risky)
         errors = np.where(clamps[:, None], clamped, errors)
         supports = tuple(
             tuple(s.supports[a][b] for s in splits if s.supports[a])
