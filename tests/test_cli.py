@@ -279,7 +279,7 @@ def test_held_out_rows(folder, capsys):
 def test_what_the_formula_costs_and_buys(folder, capsys):
     assert fit("-q", "--report", "r.html") == 0
     out = capsys.readouterr().out
-    rows = re.findall(r"^([> ]) +(\d+) .* ([\d.]+) ± \S+ +\S+ +(0\.\d+|-)$", out, re.M)
+    rows = re.findall(r"^([> ]) +(\d+) +([\d.]+) ± \S+ +(0\.\d+|-)$", out, re.M)
     assert [int(row[1]) for row in rows] == [1, 2, 3, 4, 5, 6]
     assert [row[1] for row in rows if row[0] == ">"] == ["2"]
     assert re.search(r"this formula \S+ ± \S+; the mean .*; linear regression \S+ ± .*", out)
