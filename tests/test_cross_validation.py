@@ -699,6 +699,17 @@ def test_a_function_that_would_help_is_named_and_not_used():
     assert search(degree=1, functions=["inverse"]).fit(X, y).hints_ == ()
 
 
+def test_an_interrupt_while_functions_are_tried_keeps_the_model(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(home("SparsePolynomialRegressorCV"), "try_functions", interrupted)
+    X, y = law()
+    model = search().fit(X + 10.0, y)
+    assert model.hints_ == ()
+    assert len(model.polynomial_)
+
+
 def test_the_same_call_gives_the_same_formula():
     X, y = law(noise=1.0)
     one, two = (SparsePolynomialRegressorCV(time_limit=60.0).fit(X, y) for _ in range(2))

@@ -11,6 +11,7 @@ refitted on all rows by ``SparsePolynomialRegressor`` and carries its certificat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, Self
@@ -252,7 +253,8 @@ optional
                 self._refit(tables, context, search, scores)
                 self.refit_time_ = context.time.spent() - self.search_time_
                 if not (search.interrupted or search.found or folds.parted is None):
-                    self.hints_ = self._try_functions(tables, given, groups, context, scores)
+                    with suppress(KeyboardInterrupt):  # the model is there
+                        self.hints_ = self._try_functions(tables, given, groups, context, scores)
         self.remarks_ = tuple(search.remarks)
         for remark in self.remarks_:
             warn(remark)
