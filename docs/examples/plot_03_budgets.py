@@ -24,7 +24,7 @@ y = pd.Series(rides.y, name="power")
 # ``path`` finds the best polynomial of every size and proves each. With ``cv`` it also measures the
 # error of every size on left-out rows.
 
-curve = path(X, y, degree=3, max_terms=7, gamma=1.0, cv=5, random_state=0)
+curve = path(X, y, degree=3, max_terms=7, gamma=10.0, cv=5, random_state=0)
 print(curve)
 
 # %%
@@ -47,7 +47,7 @@ curves = path(
     degree=3,
     max_terms=6,
     max_inputs=[4, 3, 2],
-    gamma=1.0,
+    gamma=10.0,
     cv=5,
     random_state=0,
     time_limit=20,
@@ -58,16 +58,18 @@ plt.show()
 # %%
 # Let cross-validation decide
 # ---------------------------
-# The search over budgets also compares degrees, gammas, and raw with centred inputs. It sums over
-# the rows of each fold once, so hundreds of combinations take little more time than a few. The rule
-# "one-se" need not take the first row of the table: it takes the shortest formula whose error is
-# within one standard error of the smallest.
+# The search over budgets also compares degrees, gammas, limits on the number of inputs, and raw
+# with centred inputs. It sums over the rows of each fold once, so hundreds of combinations take
+# little more time than a few. The rule "one-se" need not take the first row of the table: it takes
+# the shortest formula whose error is within one standard error of the smallest. Rows with the same
+# error are the same formula under different limits on the inputs.
 
 search = SparsePolynomialRegressorCV(
     degree=(1, 2, 3), max_terms=8, gamma=(0.1, 1.0, 10.0), rule="one-se", random_state=0
 ).fit(X, y)
 results = pd.DataFrame(search.cv_results_).sort_values("rank_test_score")
-columns = ["param_degree", "param_max_terms", "param_gamma", "param_center", "mean_test_score"]
+names = ["degree", "max_terms", "max_inputs", "gamma", "center"]
+columns = [*(f"param_{name}" for name in names), "mean_test_score"]
 print(results[columns].head().to_string(index=False))
 print(f"\n{len(results)} combinations compared; chosen: {search.best_params_}\n")
 print(search.polynomial_)

@@ -24,8 +24,8 @@ y = X[:, 0] * X[:, 1] - X[:, 2] ** 2 + rng.standard_normal(60)
 # %%
 # The side that claims
 # --------------------
-# There are only 60 rows, and the noise is more than half as large as the law. Many formulas come
-# close, so the proof takes more than a single step.
+# There are only 60 rows, and the noise is more than half as large as the law, so many formulas come
+# close to the best one.
 
 model = SparsePolynomialRegressor(degree=3, max_terms=4, gamma=0.5).fit(X, y)
 print(model.polynomial_)
@@ -44,7 +44,7 @@ plt.show()
 # checking side's own copy of the table.
 
 proof = Proof.load(file)
-print(f"{file.stat().st_size / 1024:.0f} KiB, {len(proof.nodes)} nodes")
+print(f"{file.stat().st_size / 1024:.0f} KiB, cases: {len(proof.nodes)}")
 print(proof.statement)
 print(verify(proof, X, y))
 
