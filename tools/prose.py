@@ -29,14 +29,16 @@ HABITS = {
     r"^What\b[^?]*$": "name the thing",
     r"\b(by|from|than|is|are|of|on|to|with) what\b[^?]*$": "name the thing",
     r"\bwhat (is left|remains)\b": "name the thing",
-    r"\bso (many|few)\b": "give the number, or name the limit",
+    r"(?<!, )\bso (many|few)\b": "give the number, or name the limit",
     r"^(Refused|Allowed|Supported|Shown|Compared|Excluded|Counted|Kept) (is|are)\b": "who does it?",
     r"\b(can|could|may|to) be had\b": "who gets it?",
     r"\b(thereof|whereby|wherein|thereby)\b": "use plain English",
     r"\b(census|ledger|quest|outlook)\b": "the glossary has the word",
 }
 WRITTEN = r"^<!-- (?:rows|table|opening|run|figure)\b.*?^<!-- end"  # by scripts
-NO_PROSE = rf"^```.*?^```|{WRITTEN}|\$\$.*?\$\$|<!--.*?-->|^#.*?$|^\|.*?$|^ {{4}}.*?$"
+NO_PROSE = (
+    rf"^```.*?^```|{WRITTEN}|\$\$.*?\$\$|<!--.*?-->|^#.*?$|^\|.*?$|^ {{4}}.*?$|^.*\n[-=]{{4,}}$"
+)
 CODE = r"`+[^`]*`+|\$[^$]+\$|\]\([^)]*\)"
 PARAGRAPHS = r"\n\s*\n|^\s*(?:[-*]|\d+\.|:) "
 SENTENCES = r"(?<=[.!?:])(?:\*\*|\))?\s+(?=[A-Z`*(\[])"

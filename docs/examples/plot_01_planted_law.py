@@ -29,8 +29,8 @@ print(", ".join(X.columns))
 
 # %%
 # We ask for the best five terms of degree up to 3 in at most four inputs. There are 454 such
-# monomials and therefore about 1.6e11 sets of five. The search does not try them one by one, and
-# still proves that none of them is better.
+# monomials, and 118 million sets of five in at most four inputs. The search does not try these sets
+# one by one, and still proves that none of them is better.
 
 model = SparsePolynomialRegressor(degree=3, max_terms=5, max_inputs=4, gamma=1.0)
 model.fit(X[train], y[train])
