@@ -74,7 +74,7 @@ def test_sentences_that_one_reads_twice_are_noticed(sentence):
 
 
 def test_questions_code_and_what_scripts_write_are_not_complained_of():
-    text = "# What it costs\n\nWhere is the optimum? What else is there? It is noisy, so many terms fit.\n\n"
+    text = "# What it costs\n\nWhere is the optimum? It is noisy, so many terms fit.\n\n"
     text += "```\nOf several, one.\n```\n\n<!-- rows: a -->\n\nOf so many.\n\n<!-- end -->\n"
     assert tool("prose").complaints(text) == []
 
