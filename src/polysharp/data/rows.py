@@ -174,6 +174,13 @@ class MemoryRows:
         """All rows, as they are in memory."""
         return self
 
+    def responses(self, *, several: bool) -> Array:
+        """Return y (n,), or the several responses (T, n)."""
+        if not several:
+            return self.y
+        assert self.several is not None
+        return self.several.values
+
     def coded(self, code: Code) -> MemoryRows:
         """Return the rows with their inputs coded."""
         return replace(self, X=code(self.X))

@@ -175,6 +175,8 @@ class CodedTable:
         self, plan: WorkPlan, known: Ranking | None = None, on_block: OnBlock | None = None
     ) -> tuple[Indices, Ranking | None]:
         """Return the inputs kept, and the ranking if some had to go; it may be ``known``."""
+        if plan.n_inputs >= len(self.allowed):
+            return self.allowed, None
         if known is not None:
             return keep_best(known.order, self.rules, plan.n_inputs), known
         scores: list[Array] = []
@@ -183,7 +185,7 @@ class CodedTable:
             kept, known = choose_inputs(
                 plan.n_inputs, self.rules, rows, self.gamma, plan.kernel, on_block=on_block
             )
-            if known is None or len(self.tables) == 1:
+            if len(self.tables) == 1:
                 return kept, known
             scores.append(known.scores / (float(known.scores.sum()) or 1.0))
         assert known is not None

@@ -123,17 +123,9 @@ def moments_of(
 def _of_block(
     rows: MemoryRows, basis: Basis, y_shift: Any, several: bool, on_block: OnBlock | None = None
 ) -> Moments:
-    y = responses_of(rows, several=several) - np.asarray(y_shift)[..., None]
+    y = rows.responses(several=several) - np.asarray(y_shift)[..., None]
     v, arrays = rows.sample_weight, rows.place.arrays()
     return accumulate(basis, rows.X, y, v, arrays=arrays, on_block=on_block)
-
-
-def responses_of(rows: MemoryRows, *, several: bool) -> Array:
-    """Return y (n,), or the several responses (T, n)."""
-    if not several:
-        return rows.y
-    assert rows.several is not None
-    return rows.several.values
 
 
 def accumulate(

@@ -31,7 +31,7 @@ from polysharp.moments.gram import (
     Gram,
     StreamedGram,
 )
-from polysharp.moments.moments import Moments, moments_of, responses_of
+from polysharp.moments.moments import Moments, moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
@@ -103,7 +103,7 @@ def assemble(
             "lower n_candidates or degree"
         )
     else:
-        Y = responses_of(block, several=several) - y_shift[..., None]
+        Y = block.responses(several=several) - y_shift[..., None]
         yy = np.einsum("...n,...n->...", block.weights * Y, Y)
         if 8 * len(block) * len(basis) <= limits.design_bytes:
             gram, q, mean = _designed(basis, block, Y, fit_intercept)
@@ -116,7 +116,7 @@ def assemble(
     )
     misfit = None
     if block is not None:
-        given = np.atleast_2d(responses_of(block, several=several))
+        given = np.atleast_2d(block.responses(several=several))
         misfit = RowMisfit(basis, block, given, mean, y_means)
     return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_means)
 

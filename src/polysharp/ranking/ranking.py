@@ -244,12 +244,10 @@ def choose_inputs(
     kernel: KernelRows | None = None,
     *,
     on_block: OnBlock | None = None,
-) -> tuple[Indices, Ranking | None]:
-    """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
+) -> tuple[Indices, Ranking]:
+    """Return the inputs kept, and their ranking; excluded inputs score 0."""
     p = rows.shape[1]
     allowed = rules.allowed(p)
-    if size >= len(allowed):
-        return allowed, None
     settings = KernelSettings(rules.degree, gamma, fit_intercept=not rules.constant)
     columns = np.array(rules.library.columns_of(allowed), dtype=np.intp)
     try:

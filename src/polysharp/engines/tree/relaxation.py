@@ -50,7 +50,7 @@ from polysharp.engines.tree.relaxation_sweeps import (
     subtract,
 )
 from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.problem.bounds import Quadratic, free_price, price, spread
+from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
@@ -190,7 +190,7 @@ class _Relaxation:
 
     def ascend(self, warm: Warm, threshold: float) -> None:
         """Move the best dual point towards the iterate while that raises its bound."""
-        rounding = spread(self.system.unit, warm.products, 1.0), warm.mass
+        rounding = self.system.rounding(warm.products), warm.mass
         self.bound = ascend(
             self.best._replace(w=warm.w, rho=warm.rho), self.best, self.between,
             self.shared, self.known, rounding, self.kind, (threshold, self.bound),
@@ -203,13 +203,7 @@ class _Relaxation:
 
         Monomials priced above nu enter, dearest first, so that the set grows by half at most.
         """
-        ridge = self.system.ridge
-        Z = (
-            price(warm.rho, 0.0, ridge, *self.boxes)
-            if self.boxed
-            else free_price(warm.rho, 0.0, ridge)
-        )
-        Z = Z.sum(axis=0)
+        Z = self.system.prices(warm.rho, *self.boxes, boxed=self.boxed).sum(axis=0)
         active = warm.w.any(axis=0)
         new = np.flatnonzero(~active & self.free & (warm.nu < Z))
         room = LEAST_NEW + int(np.count_nonzero(active)) // 2
