@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.laws import LAWS
+from experiments.laws import LAWS, draw
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from polysharp import load_model
@@ -39,7 +39,7 @@ def cells(plan: Plan) -> Iterator[Cell]:
 def run(cell: Cell, _: float | None) -> dict[str, Any]:
     """Write the table, call the command line, compare the terms."""
     law = LAWS[cell.data["law"]]
-    X, y = law.table(2000, cell.data["noise"], cell.seed)
+    X, y = draw(cell.data["law"], 2000, cell.data["noise"], cell.seed)
     with tempfile.TemporaryDirectory() as folder:
         table, model = Path(folder, "table.csv"), Path(folder, "model.json")
         header = ",".join((*law.inputs, "response"))
@@ -87,7 +87,7 @@ EXPERIMENT = Experiment(
     measures=("right", "terms", "degree", "centred", "exit_code", "formula"),
     cells=cells,
     run=run,
-    seeds=2,
+    seeds=3,
     opening=opening,
     tables={"laws": table},
 )

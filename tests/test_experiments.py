@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from support import Basis, Place
 
 from experiments import input_ranking, page, wide_tables
 from experiments.data import planted
+from experiments.laws import FEYNMAN, LAWS
 from experiments.methods import METHODS, NEEDS, PROVING
 from experiments.plot import FIGURES, draw
 from experiments.rows import FAILED, Table, finished, merge, read, text
@@ -240,6 +242,26 @@ def test_pricing_orders_inputs_by_their_best_monomial():
     assert sorted(order) == list(range(7))
     # Inputs of one monomial tie: compare values, not places.
     np.testing.assert_allclose([best[i] for i in order], sorted(best.values(), reverse=True))
+
+
+def up_to_names(law):
+    """The terms of a law in the order of inputs that sorts them first."""
+    p = len(law.inputs)
+
+    def terms(order):
+        place = {name: i for i, name in zip(order, law.inputs, strict=True)}
+        place |= {f"1/{name}": p + i for name, i in place.items()}
+        named = ((sorted(place[name] for name in term), c) for term, c in law.terms.items())
+        return sorted((tuple(factors), c) for factors, c in named)
+
+    return min(map(terms, permutations(range(p)))) if p < 8 else None
+
+
+def test_no_two_laws_are_the_same_up_to_names():
+    for laws in (LAWS, FEYNMAN):
+        drawn = [(law.draw(50, np.random.default_rng(0)).tobytes(), law) for law in laws.values()]
+        keys = [(table, str(up_to_names(law))) for table, law in drawn]
+        assert len(set(keys)) == len(keys)
 
 
 def test_needed_is_the_place_of_the_last_true_input():
