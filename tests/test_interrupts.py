@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
 from support import Basis, DeferredInterrupt, Problem, Stop, Structure, TimeBudget, home
 
 from polysharp import SparsePolynomialRegressorCV
-from polysharp.__main__ import run
 from polysharp.cli import main
 from polysharp.engines import make_engine
 
@@ -152,11 +152,12 @@ def test_other_errors_of_running_are_not_taken_for_ctrl_c(monkeypatch):
 
 
 def test_a_command_that_has_ended_hears_no_ctrl_c(monkeypatch):
-    monkeypatch.setattr("polysharp.__main__.main", lambda: 3)
+    command = import_module("polysharp.__main__")
+    monkeypatch.setattr(command, "main", lambda: 3)
     before = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(SystemExit) as end:
-            run()
+            command.run()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
