@@ -11,19 +11,19 @@ from sklearn.exceptions import ConvergenceWarning
 from support import (
     Accuracy,
     Basis,
-    Boxes,
     Design,
     DualPoint,
     MemoryRows,
+    PricedRun,
     Problem,
     Status,
     Structure,
     Subproblem,
+    TermRules,
     TimeBudget,
     admitted,
     assemble,
     free_price,
-    inner,
     least_cost,
     price,
     scaled_value,
@@ -32,8 +32,6 @@ from support import (
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines import make_engine
-
-PriceRule = inner("PriceRule", "engines")
 
 FAMILIES = (
     "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",
@@ -269,9 +267,9 @@ def test_a_priced_bound_of_a_response_that_is_constant_but_for_its_last_digits()
         half = sum(w * (a - mean) ** 2 for a, w in zip(exact, weights, strict=True)) / 2
         rows = MemoryRows(rng.standard_normal((n, 1)), y, v)
         design = Design(rows, np.arange(1), 1, fit_intercept=True)
-        nothing = design.target
-        kind = PriceRule(1.0, 1, True, lambda some: Boxes.infinite(len(some)))
-        dual = DualPoint.of(design, {}, nothing, design.price(nothing, 3), kind)
+        nothing, rules = design.target, TermRules(degree=1, max_terms=1)
+        search = PricedRun(design, rules, lam=1.0, engine=make_engine("tree"))
+        dual = DualPoint.of(search, {}, nothing, design.price(nothing, 3))
         assert dual.bounded(frozenset(), 0, bool).bound <= half
 
 

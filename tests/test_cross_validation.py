@@ -714,3 +714,21 @@ def test_the_same_call_gives_the_same_formula():
     X, y = law(noise=1.0)
     one, two = (SparsePolynomialRegressorCV(time_limit=60.0).fit(X, y) for _ in range(2))
     assert str(one.polynomial_) == str(two.polynomial_)
+
+
+def test_a_search_keeps_a_formula_of_every_size_near_its_own():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 4))
+    y = 2.0 * X[:, 0] * X[:, 1] - X[:, 2] ** 2 + X[:, 3] + 0.3 * rng.standard_normal(120)
+    search = SparsePolynomialRegressorCV(degree=2, max_terms=6, gamma=1.0, center=False).fit(X, y)
+    formulas = {n_terms: formula for n_terms, _, formula in search.formulas_}
+    own = search.polynomial_
+    assert formulas[len(own)] == own
+    assert set(formulas) == set(range(1, 7))
+    assert all(len(formula) == size for size, formula in formulas.items())
+    errors = [np.mean((y - formulas[size](X)) ** 2) for size in sorted(formulas)]
+    assert errors == sorted(errors, reverse=True)
+    allowed = np.array(search.cv_results_["param_max_terms"], dtype=int)
+    for size, error, _ in search.formulas_:
+        assert error == -np.nanmax(search.cv_results_["mean_test_score"][allowed == size])
+    np.testing.assert_array_equal(search.coef_, own.coefficients)

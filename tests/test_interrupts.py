@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
 from support import Basis, DeferredInterrupt, Problem, Stop, Structure, TimeBudget, home
 
 from polysharp import SparsePolynomialRegressorCV
+from polysharp.cli import main
 from polysharp.engines import make_engine
 
 TERMS = {"enumeration": 3, "big-m": 8, "tree": 12}  # each far from done when the signal comes
@@ -129,3 +131,34 @@ def test_an_interrupt_before_anything_was_compared_is_raised(monkeypatch):
     X = np.random.default_rng(0).standard_normal((60, 3))
     with pytest.raises(KeyboardInterrupt):
         SparsePolynomialRegressorCV(max_terms=4, cv=3).fit(X, X[:, 0])
+
+
+def test_ctrl_c_while_a_module_is_loaded_ends_the_command(monkeypatch, capsys):
+    def stopped(name):
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("polysharp.cli.import_module", stopped)
+    assert main(["info"]) == 130
+    assert capsys.readouterr().err == "polysharp: interrupted\n"
+
+
+def test_other_errors_of_running_are_not_taken_for_ctrl_c(monkeypatch):
+    def broken(name):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("polysharp.cli.import_module", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        main(["info"])
+
+
+def test_a_command_that_has_ended_hears_no_ctrl_c(monkeypatch):
+    command = import_module("polysharp.__main__")
+    monkeypatch.setattr(command, "main", lambda: 3)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as end:
+            command.run()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert end.value.code == 3

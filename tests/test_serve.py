@@ -239,6 +239,12 @@ def test_half_a_table_is_none(page):
     assert [list(folder.iterdir()) for folder in page.folder.iterdir()] == [[]]
 
 
+def test_the_page_shows_numbers_with_six_digits(page):
+    (x, y) = page.table(b"x,y\n8.643540247857452,a\n1.5,b\n")[1]["table"]["columns"]
+    assert x["cells"] == ["8.64354", "1.5"]
+    assert y["cells"] == ["a", "b"]
+
+
 def test_a_table_is_read_again_as_told(page):
     content = "größe;wert\n1,5;?\n2,5;3\n".encode("cp1252")
     looked_at = page.table(content)[1]["table"]

@@ -91,6 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError):
             _drop_output()
         return ExitCode.BAD_INPUT
+    except RuntimeError as error:  # Python 3.11 makes one of a Ctrl-C while a class is made
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        say("interrupted")
+        return ExitCode.INTERRUPTED
 
 
 def _open_streams() -> None:

@@ -87,6 +87,12 @@ class FittedModel:
         return self.polynomials[0]
 
     @property
+    def coef(self) -> Array:
+        """The coefficients of the terms, in the user's units; of several responses a row each."""
+        rows = np.array([formula.coefficients for formula in self.polynomials])
+        return rows if self.scales is not None else rows[0]
+
+    @property
     def intercept(self) -> Any:
         """The free intercept, of several responses an array."""
         found = [formula.intercept for formula in self.polynomials]

@@ -10,10 +10,10 @@ For a path of sizes the problem of the largest is searched again and again (``ce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from polysharp.errors import InfeasibleError
 from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.term_rules import read_rules
+from polysharp.polynomial.polynomial import Polynomial
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import NCandidates, WorkPlan
@@ -231,6 +232,35 @@ def certified_sizes(
             if solution.stop is Stop.INTERRUPTED:
                 return
             support = wider[size] = np.array(solution.support, dtype=np.intp)
+
+
+class SizedFormula(NamedTuple):
+    """A formula of one size, as local search finds it: not proved the best."""
+
+    n_terms: int
+    validation_error: float  # root mean squared, of the best candidate of this size
+    formula: Polynomial | tuple[Polynomial, ...]  # a tuple for several responses
+
+
+def formulas_by_size(
+    prepared: PreparedProblem,
+    errors: Mapping[int, float],
+    own: tuple[Polynomial, ...],
+    time: TimeBudget,
+) -> tuple[SizedFormula, ...]:
+    """Return a formula of every size that has an error; ``own`` is the model's of its size."""
+    problem, known = prepared.problem, {len(own[0]): own}
+    if errors and problem.size <= MAX_DENSE:  # else the monomials were priced, and few are listed
+        from polysharp.engines.local_search import every_size  # loads the compiler
+
+        largest = _of_size(problem, max(errors), problem.structure.max_inputs)
+        for support in every_size(largest, out_of_time=lambda: time.expired):
+            known.setdefault(len(support), prepared.formulas(support.tolist()))
+    several = prepared.coded.several
+    return tuple(
+        SizedFormula(size, errors[size], known[size] if several else known[size][0])
+        for size in sorted(known.keys() & errors.keys())
+    )
 
 
 def _of_size(problem: Problem, size: int, k: int | None) -> Problem:

@@ -114,6 +114,7 @@ class CertifiedModel(PolynomialModel):
 
     polynomial_ = of_record("the formula", lambda found: found.polynomial)
     solution_ = of_record("the certificate", lambda found: found.solution)
+    coef_ = of_record("the coefficients of the terms", lambda found: found.coef)
     intercept_ = of_record("the free intercept", lambda found: found.intercept)
     powers_ = of_record("exponents in every term", lambda found: found.polynomials[0].powers)
     gamma_ = of_record("the gamma of the certificate", lambda found: found.gamma)

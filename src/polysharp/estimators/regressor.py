@@ -26,7 +26,7 @@ from polysharp.estimators.fitted_model import FittedModel, Leverage
 from polysharp.estimators.fitting import StartTerms, code_table, solve
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.preparation import FitContext, warn
+from polysharp.estimators.preparation import FitContext, PreparedProblem, warn
 from polysharp.selection.folds import KnownSums
 
 FAR = 1e6  # standard deviations of an input from zero: squares of 12 digits in common
@@ -139,6 +139,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         The formula, in the user's names and units.
     solution_ : Solution
         The certificate: objective, bound, gap, status, scope, counters and times.
+    coef_ : ndarray of shape (n_terms,)
+        The coefficients of the terms, in the order of ``polynomial_.monomials``.
     intercept_ : float
         The free intercept, 0.0 without one.
     powers_ : ndarray of shape (n_terms, p)
@@ -223,7 +225,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         check_parameters(self.get_params(deep=False))
         with FitContext.of(self) as context:
             tables = self._open((X, y, sample_weight), context.progress)
-            remark = self._fit_tables(tables, context)
+            remark = self._fit_tables(tables, context).remark(self.time_limit)
         if remark is not None:
             warn(remark)
         if context.engine.proves and self.solution_.status is not Status.OPTIMAL:
@@ -244,8 +246,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         sums: KnownSums | None = None,
         *,
         strengthen: bool = False,
-    ) -> str | None:
-        """Fit to checked rows; return what the time limit has left out.
+    ) -> PreparedProblem:
+        """Fit to checked rows; return the problem that was solved.
 
         The search may begin from sets of terms, and from sums over the rows that are known, and
         ``strengthen`` the ridge of the terms.
@@ -267,7 +269,7 @@ class SparsePolynomialRegressor(CertifiedModel):
             choice,
             tuple(table.y_unit for table in tables) if self._several else None,
         )
-        return prepared.remark(self.time_limit)
+        return prepared
 
 
 def _with_rows(found: Any) -> Any:

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
-from polysharp.estimators.fitting import StartTerms
+from polysharp.estimators.fitting import StartTerms, formulas_by_size
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
     check_parameters,
@@ -47,6 +47,7 @@ from polysharp.wording import plural
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
+LONGER = 4  # terms more than the model has, up to which formulas are kept
 AGAIN = 1.0  # seconds at least for a second search, after one that came out worse than validation
 TOLERATED = 1.05  # times the error of cross-validation, for that on the rows of the fit
 HINT_SECONDS = 1.0  # for each function that is tried after the refit
@@ -132,6 +133,10 @@ optional
         candidates that were not reached in time or that no polynomial can obey.
     remarks_ : tuple of str
         Sentences about candidates that were not compared.
+    formulas_ : tuple of (n_terms, validation_error, formula)
+        A formula of every size up to four terms more than the model's, by local search with the
+        model's degree and ridge and without a proof; ``pandas.DataFrame(search.formulas_)`` is a
+        table.  ``polysharp.path`` proves each size.
     hints_ : tuple of str
         What would lower the error clearly: square roots, inverses or logarithms of inputs, tried
         briefly after the refit where they are defined.  They are not used by themselves.
@@ -368,10 +373,14 @@ optional
         model.__dict__.update({name: getattr(self, name) for name in columns})
         starts, sums = search.for_refit(scores, self.best_index_)
         auto = several(self.gamma) == ("auto",)
-        model._fit_tables(tables, context, starts, sums, strengthen=auto)
+        prepared = model._fit_tables(tables, context, starts, sums, strengthen=auto)
         self._check_error(model, tables, (context, starts, sums), search, scores)
         model.set_params(gamma=model.gamma_, refit_gamma=model.refit_gamma_)
         self.best_estimator_, self.fitted_ = model, model.fitted_
+        near = (
+            {} if search.interrupted else scores.by_size(len(model.fitted_.polynomials[0]) + LONGER)
+        )
+        self.formulas_ = formulas_by_size(prepared, near, self.fitted_.polynomials, context.time)
 
     def _check_error(
         self,

@@ -189,6 +189,15 @@ class Scores:
     def _flags(self, name: str) -> NDArray[np.bool_]:
         return np.array([getattr(c, name) for c in self.candidates], dtype=bool)
 
+    def by_size(self, largest: int) -> dict[int, float]:
+        """Return the least error of each size up to the largest, where one was compared."""
+        found: dict[int, float] = {}
+        for candidate, error in zip(self.candidates, self.mean.tolist(), strict=True):
+            size = candidate.max_terms
+            if size <= largest and error < found.get(size, np.inf):  # not NaN
+                found[size] = error
+        return found
+
     def choose(self, rule: SelectionRule, *, nats: Array | None = None) -> int:
         """Return the place of the candidate to use.
 

@@ -113,7 +113,7 @@ def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
 
 
 def _cut(cell: object) -> str:
-    text = str(cell)
+    text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 

@@ -62,6 +62,8 @@ SOLVED, PRUNED, UNFINISHED, STOPPED = range(4)  # stopped: no work left, or canc
 # most machines make, and enough for a bound of small problems when no time is left; those of half a
 # second at a time, with a look around in between.
 RATE, LEAST_SECONDS, SLICE_SECONDS = 5e8, 0.2, 0.5
+SLOW = 12  # times that sweeps read as many numbers as F has: a fast relaxation is solved by then
+FORMING = 5e-11  # seconds to form Q, over the monomials and the size of F
 LEAST_NEW = 50  # monomials that may join the working set at a time, beside half of its size
 
 
@@ -143,6 +145,10 @@ def solve_relaxation(
         warm.count(steps, systems[0].sizes[dropped])
     left = aim.rate * max(aim.seconds, aim.least_seconds)
     code, value, settled = UNFINISHED, np.inf, False
+    # Slow sweeps are better made over Q, if there is time to form it.
+    F = systems[0].F
+    forms = len(systems) == 1 and len(F) and FORMING * len(F) * F.size < aim.seconds
+    fast = SLOW * F.size if forms and core is not None else np.inf
     for _ in range(aim.max_passes):
         node.ascend(warm, aim.threshold)
         if node.bound >= aim.threshold:
@@ -155,9 +161,13 @@ def solve_relaxation(
         if left <= 0.0 or aim.cancelled():
             code = STOPPED
             break
-        slice_of = min(left, aim.rate * SLICE_SECONDS)
+        slice_of = min(left, aim.rate * SLICE_SECONDS, fast)
         settled, value, after = node.solve_working_set(warm, aim, slice_of)
-        left -= slice_of - max(after, 0.0)
+        used = slice_of - max(after, 0.0)
+        left, fast = left - used, fast - used
+        if fast <= 0.0 and core is not None:
+            node.read(core.read_once_more(slow=True).system)
+            fast = np.inf
     return Relaxed(code, node.bound, value, node.best.w, node.shared[BEST], warm)
 
 
@@ -177,8 +187,14 @@ class _Relaxation:
         self.between = self.best._replace(w=np.empty_like(warm.w), rho=np.empty_like(warm.w))
         self.bound, self.shared = -np.inf, self._shared(slice(None))
         self.shared[BEST] = 0.0
-        self.kind = (budget, self.system.scalable, self.boxed, not len(self.system.F))
+        self.budget, self.kind = budget, (0, False, False, False)
+        self.read(self.system)
         self.inside = np.zeros(len(state), dtype=bool)  # the working set
+
+    def read(self, system: Quadratic) -> None:
+        """Go on with the same quadratic, of which Q may be formed now."""
+        self.system = system
+        self.kind = (self.budget, system.scalable, self.boxed, not len(system.F))
 
     def _shared(self, among: Indices | slice) -> Array:
         shared = np.empty((CUTS + 1, len(self.state[among])))
