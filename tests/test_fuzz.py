@@ -69,6 +69,7 @@ FOUND = {
     5546: "branching",
     8669: "branching",  # singular to rounding where a chain is chosen
     81010397: "branching",  # nothing is left to explain, and no share is left either
+    152004812: "priced",  # a share of the constant, which the pool has not taken
 }
 FOUND_IN_BOXES = {
     500371: "local-search",  # a member joined once more where parking went round in circles

@@ -258,7 +258,9 @@ class PricedKind(NodeKind[PricedNode]):
     def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""
         search, share = self.search, self.promising[node.record].share
-        order = [search.basis.index[m] for m in dict.fromkeys((*node.terms_in, *share))]
+        named = dict.fromkeys((*node.terms_in, *share))
+        # A share may belong to a monomial that the pool has not taken, such as the constant.
+        order = [search.basis.index[m] for m in named if m in search.basis.index]
         support = search.problem.structure.greedy(np.array(order, dtype=np.intp))
         search.improve(search.basis.select(support).monomials)
 
