@@ -3,6 +3,8 @@
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +118,15 @@ def test_gamma_of_the_diabetes_model_is_what_the_training_rows_choose():
         model, {"gamma": [0.01, 0.1, 1.0, 10.0]}, scoring="neg_root_mean_squared_error", cv=folds
     )
     assert search.fit(X, y).best_params_ == {"gamma": 1.0}
+
+
+def test_the_demo_needs_no_table_library(tmp_path):
+    """The first command of a newcomer installs matplotlib alone."""
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "from polysharp.cli.demo import demonstrate\n"
+        f"demonstrate({str(tmp_path / 'demo.png')!r}, time_limit=5.0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "speed mass slope" in done.stdout

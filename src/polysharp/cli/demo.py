@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ from polysharp.metrics import test_error
 from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions
 from polysharp.plots.model_plots import BOUND, INK, MODEL, tidy
+from polysharp.polynomial.polynomial import Polynomial
 from polysharp.wording import NBSP
 
 PEERS = {
@@ -63,22 +65,20 @@ class Story(NamedTuple):
     scores: list[Score]
 
     @property
+    def formula(self) -> Polynomial:
+        """The polynomial found, in the names of the table."""
+        names, response = self.data.input_names, self.data.response_name
+        return replace(self.model.polynomial_, names=names, response=response)
+
+    @property
     def unit(self) -> str:
         """The unit of the response, as it stands behind its name."""
         return f" ({self.data.response_unit})" if self.data.response_unit else ""
 
 
-def frame_of(data: Dataset) -> Any:
-    """Return a data set as a table, the response last."""
-    frame = need("pandas", "writing tables").DataFrame(data.X, columns=data.input_names)
-    return frame.assign(**{data.response_name: data.y})
-
-
 def split(data: Dataset) -> list[Any]:
     """Hold out a quarter of the rows; return X and y, each before its held-out rows."""
-    frame = frame_of(data)
-    y = frame.pop(data.response_name)
-    return list(train_test_split(frame, y, test_size=0.25, random_state=0))
+    return list(train_test_split(data.X, data.y, test_size=0.25, random_state=0))
 
 
 def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
@@ -109,7 +109,7 @@ def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: st
         # short of its tolerance at the smallest penalties.
         warnings.simplefilter("ignore", ConvergenceWarning)
         story = tell(data, model)
-    found = model.polynomial_
+    found = story.formula
     out.print(f"\n  [bold]{found}[/bold]\n")
     out.print(f"{model.solution_}\n")
     if data.law is not None:
@@ -161,7 +161,7 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
         tidy(right, "terms of the formula", f"error{story.unit}")
         right.set_title("the same rows, other methods", fontsize="medium")
         # Broken between terms: blanks within a term do not count.
-        terms = str(story.model.polynomial_).replace(" ", NBSP)
+        terms = str(story.formula).replace(" ", NBSP)
         for sign in "+-":
             terms = terms.replace(f"{NBSP}{sign}{NBSP}", f" {sign} ")
         verdict = f"{story.model.solution_.status}, gap {100 * story.model.solution_.gap:.2f} %"
@@ -192,7 +192,8 @@ def run_demo(options: Namespace) -> int:
         demonstrate(options.output, options.time_limit)
         return ExitCode.DONE
     rides = cycling()
-    write_table(frame_of(rides), options.table)
+    frame = need("pandas", "writing tables").DataFrame(rides.X, columns=rides.input_names)
+    write_table(frame.assign(**{rides.response_name: rides.y}), options.table)
     if options.table != "-":
         print(f"wrote {len(rides.y)} rides to {options.table}; the target is {rides.response_name}")
     return ExitCode.DONE
