@@ -23,9 +23,8 @@ def comparable(text):
     """Return printed text without what depends on the machine and on the engine's path."""
     text = re.sub(r"proven lower bound.*(?=, over)", "...", text)
     text = re.sub(r"\d+ nodes?, \d+ cuts?, .* s; stopped", "stopped", text)
-    # Other sizes are what was found and proved in two seconds; bounds are proved in that time.
-    text = re.sub(r"^  +(\d+) +\S+ +\S+ +(\S+ ± .*)$", r"\1 \2", text, flags=re.M)
-    text = re.sub(r"(± \S+) +\S+ +(0\.\d+|-)$", r"\1", text, flags=re.M)
+    # What other sizes could reach is as far as two seconds have proved it.
+    text = re.sub(r"^([> ] +\d+ +\S+ ± \S+) +(0\.\d+|-)$", r"\1", text, flags=re.M)
     text = re.sub(r"\d+\.\d{7,}", lambda number: f"{float(number[0]):.6g}", text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
